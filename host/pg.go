@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"headroom/fail"
+)
+
+// Time limits towards a live server. A look that takes longer is given up.
+const (
+	lookTimeout  = 5 * time.Second
+	lockTimeout  = 500 * time.Millisecond
+	execTimeout  = 30 * time.Second
+	dialTimeout  = 10 * time.Second
+	clientLeeway = 2 * time.Second // how much longer than the server we wait before we cut the line
+)
+
+// pgLink is the one connection to the server, made at first use and made anew
+// when it broke (for example by a restart that we asked for).
+type pgLink struct {
+	mu     sync.Mutex
+	conn   *pgx.Conn
+	pooled bool // a pooler stands between us and the server
+}
+
+// Pooled says whether a connection pooler (PgBouncer and its like) answers in
+// the server's place: the process number in the start-up packet is not the
+// back end's own. Known after the first PG call.
+func (l *Local) Pooled() bool {
+	l.pg.mu.Lock()
+	defer l.pg.mu.Unlock()
+	return l.pg.pooled
+}
+
+func (p *pgLink) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn != nil {
+		ctx, stop := context.WithTimeout(context.Background(), time.Second)
+		defer stop()
+		_ = p.conn.Close(ctx)
+		p.conn = nil
+	}
+}
+
+// open connects if need be. p.mu is held.
+func (p *pgLink) open(ctx context.Context, o Options) (*pgx.Conn, error) {
+	if !o.WithPG {
+		return nil, fail.Hint(fmt.Errorf("connect to PostgreSQL: no server named: %w", fail.ErrAbsent),
+			"name one with --db DSN or the PG* environment variables")
+	}
+	if p.conn != nil && !p.conn.IsClosed() {
+		return p.conn, nil
+	}
+	cfg, err := pgx.ParseConfig(o.DSN)
+	if err != nil {
+		return nil, fail.Hint(fmt.Errorf("read the connection string: %w", err),
+			"write it as libpq does: --db 'host=/var/run/postgresql dbname=postgres' or --db postgres://user@host/db")
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "headroom"
+	}
+	// Unnamed statements only: named ones do not survive a pooler.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	cfg.ConnectTimeout = dialTimeout
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, connectHint(err, cfg)
+	}
+	var pid uint32
+	if err := conn.QueryRow(ctx, "select pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
+		_ = conn.Close(ctx)
+		return nil, fmt.Errorf("ask the server who it is: %w", err)
+	}
+	p.conn, p.pooled = conn, pid != conn.PgConn().PID()
+	return conn, nil
+}
+
+// connectHint adds the way out that fits the reason.
+func connectHint(err error, cfg *pgx.ConnConfig) error {
+	where := fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)
+	if len(cfg.Host) > 0 && cfg.Host[0] == '/' {
+		where = fmt.Sprintf("socket %s/.s.PGSQL.%d", cfg.Host, cfg.Port)
+	}
+	out := fmt.Errorf("connect to PostgreSQL at %s as %s: %w", where, cfg.User, plain(err))
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) {
+		return fail.Hint(out, "is the server running there? name another with --db DSN or PGHOST, PGPORT")
+	}
+	switch pe.Code {
+	case "28P01", "28000":
+		return fail.Hint(out, "give the password in ~/.pgpass or PGPASSWORD, or check pg_hba.conf and the user (PGUSER)")
+	case "3D000":
+		return fail.Hint(out, "name a database that exists with --db 'dbname=…' or PGDATABASE")
+	case "53300":
+		return fail.Hint(out, "all connections are taken; try again, or connect as a superuser (reserved connections)")
+	case "57P03":
+		return fail.Hint(out, "the server is starting up or shutting down; try again in a moment")
+	}
+	return fail.Hint(out, "see the server's own words above")
+}
+
+// plain strips pgx's repetition of the connection parameters and keeps the
+// server's or the kernel's own words. It never holds the password.
+func plain(err error) error {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return pe
+	}
+	var ce *pgconn.ConnectError
+	if errors.As(err, &ce) {
+		if inner := ce.Unwrap(); inner != nil {
+			return inner
+		}
+	}
+	return err
+}
+
+// PG implements Reader.
+func (l *Local) PG(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
+	l.pg.mu.Lock()
+	defer l.pg.mu.Unlock()
+	conn, err := l.pg.open(ctx, l.opt)
+	if err != nil {
+		return err
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return fmt.Errorf("begin a read-only transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	// SET LOCAL and not start-up parameters: a pooler refuses or leaks those.
+	_, err = tx.Exec(ctx, fmt.Sprintf(
+		"set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp; set local lc_messages = 'C'",
+		lookTimeout.Milliseconds(), lockTimeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol)
+	if isDenied(err) { // lc_messages needs a superuser before PostgreSQL grants it
+		_ = tx.Rollback(ctx)
+		if tx, err = conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly}); err == nil {
+			_, err = tx.Exec(ctx, fmt.Sprintf(
+				"set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp",
+				lookTimeout.Milliseconds(), lockTimeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set the time limits: %w", err)
+	}
+	ctx, stop := context.WithTimeout(ctx, 4*(lookTimeout+clientLeeway))
+	defer stop()
+	return rights(f(ctx, tx))
+}
+
+func isDenied(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "42501"
+}
+
+// rights marks the server's "permission denied" as fail.ErrDenied and names
+// the GRANT that opens what looking needs.
+func rights(err error) error {
+	if isDenied(err) {
+		return fail.Hint(fmt.Errorf("%w: %w", fail.ErrDenied, err),
+			"looking needs no superuser: GRANT pg_monitor TO the user that Headroom connects as")
+	}
+	return err
+}
+
+// PGExec implements Writer.
+func (l *Local) PGExec(ctx context.Context, sql string) error {
+	l.pg.mu.Lock()
+	defer l.pg.mu.Unlock()
+	conn, err := l.pg.open(ctx, l.opt)
+	if err != nil {
+		return err
+	}
+	if l.pg.pooled {
+		return fail.Hint(errors.New("change the server: a connection pooler answers in its place"),
+			"connect to the server itself: its own port or socket in --db")
+	}
+	limits := fmt.Sprintf("set statement_timeout = %d; set lock_timeout = %d",
+		execTimeout.Milliseconds(), lockTimeout.Milliseconds())
+	if _, err := conn.Exec(ctx, limits, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("set the time limits: %w", err)
+	}
+	if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		var pe *pgconn.PgError
+		if errors.As(err, &pe) && pe.Code == "42501" {
+			return fail.Hint(fmt.Errorf("%w: %w", fail.ErrDenied, err),
+				"changing server settings needs a superuser, or (PostgreSQL 15 and newer): GRANT ALTER SYSTEM ON PARAMETER … TO the user")
+		}
+		return err
+	}
+	return nil
+}
