@@ -88,11 +88,11 @@ type RoundOptions struct {
 
 // Round is what one run of a workload on one stand yielded.
 type Round struct {
-	Seconds float64            // measured
-	Done    int64              // operations that succeeded
-	Failed  int64              // operations that failed
-	Skipped int64              // open loop: due but given up
-	Figures map[string]float64 // by Measure.Name, in base units
+	Seconds float64                 // measured
+	Done    int64                   // operations that succeeded
+	Failed  int64                   // operations that failed
+	Skipped int64                   // open loop: due but given up
+	Figures map[string]float64      // by Measure.Name, in base units
 	Latency *hdrhistogram.Histogram // nanoseconds; nil if not measured
 }
 
