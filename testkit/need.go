@@ -1,0 +1,89 @@
+package testkit
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"headroom/host"
+)
+
+// needs are the things a test may lack on a machine, and how to see whether
+// they are there. Each answers "" or what is missing.
+var needs = map[string]func() string{
+	"root": func() string {
+		if os.Getuid() != 0 {
+			return "this test changes kernel settings of things it made: run it as root"
+		}
+		return ""
+	},
+	"pg": func() string {
+		l := host.Open(host.Options{})
+		if m, _ := l.Glob("/usr/lib/postgresql/*/bin/postgres"); len(m) == 0 {
+			return "no PostgreSQL server binaries: apt-get install postgresql"
+		}
+		return ""
+	},
+	"pgbouncer": program("pgbouncer", "apt-get install pgbouncer"),
+	"pgbench":   program("pgbench", "apt-get install postgresql-contrib"),
+	"chromium":  program("chromium", "apt-get install chromium"),
+	"loop": func() string {
+		if os.Getuid() != 0 {
+			return "loop devices need root"
+		}
+		if _, err := os.Stat("/dev/loop-control"); err != nil {
+			return "the kernel has no loop devices"
+		}
+		return ""
+	},
+	"embedded": func() string {
+		if os.Getenv("HEADROOM_OFFLINE") != "" {
+			return "HEADROOM_OFFLINE is set: server binaries are not fetched"
+		}
+		return ""
+	},
+}
+
+func program(name, how string) func() string {
+	return func() string {
+		if _, err := host.FindProgram(name); err != nil {
+			return "no " + name + ": " + how
+		}
+		return ""
+	}
+}
+
+// Need skips the test where something is missing, and fails it instead if
+// HEADROOM_REQUIRE (a list with commas, or "all") says that it must be there.
+// A name that is not in the list of known needs fails: a skip must be earned.
+func Need(t testing.TB, names ...string) {
+	t.Helper()
+	required := "," + os.Getenv("HEADROOM_REQUIRE") + ","
+	for _, n := range names {
+		look, ok := needs[n]
+		if !ok {
+			t.Fatalf("BUG: unknown need %q", n)
+		}
+		why := look()
+		if why == "" {
+			continue
+		}
+		if strings.Contains(required, ","+n+",") || required == ",all," {
+			t.Fatalf("%s is required here: %s", n, why)
+		}
+		t.Skip(why)
+	}
+}
+
+// Eventually polls until ok answers true, at most for the given time, and
+// fails the test with what otherwise.
+func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("after %s still not so: %s", limit, what)
+}
