@@ -1,4 +1,8 @@
-package testkit
+// Package need holds the rule that a skip must be earned: a test names what it
+// needs, and where HEADROOM_REQUIRE says that this must be there, its absence
+// fails the test instead of skipping it. It stands apart from testkit so that
+// the tests of low floors can use it.
+package need
 
 import (
 	"os"
@@ -54,10 +58,10 @@ func program(name, how string) func() string {
 	}
 }
 
-// Need skips the test where something is missing, and fails it instead if
+// Have skips the test where something is missing, and fails it instead if
 // HEADROOM_REQUIRE (a list with commas, or "all") says that it must be there.
 // A name that is not in the list of known needs fails: a skip must be earned.
-func Need(t testing.TB, names ...string) {
+func Have(t testing.TB, names ...string) {
 	t.Helper()
 	required := "," + os.Getenv("HEADROOM_REQUIRE") + ","
 	for _, n := range names {
