@@ -316,19 +316,65 @@ func TestCalibrationProposedBudget(t *testing.T) {
 	}
 }
 
-func TestScratchWarn(t *testing.T) {
-	for _, n := range []int{6, 8, 10, 15, 27, 60} {
-		for _, k := range exchangeable()[:6] {
-			r := rand.New(rand.NewPCG(20, uint64(n)))
-			c := map[string]int{}
-			for range *trials {
-				pairs := k.run(r, n, 0)
-				d, _ := logs(pairs)
-				for _, w := range warnings(pairs, d) {
-					c[string(w.Doubt)]++
-				}
+// A run that ends because its time is up, at a pair that has nothing to do
+// with the figures.
+func TestCalibrationClosedEarly(t *testing.T) {
+	const max = 27
+	p, r, out := mustPlan(t, strict(), max), rand.New(rand.NewPCG(25, 1)), rate{}
+	for range *trials {
+		n := MinPairs + r.IntN(max-MinPairs)
+		out.add(verdict(t, p.closed(n), exchangeable()[0].run(r, n, 0)).Verdict != NeedsMore)
+	}
+	out.log(t, "false verdicts of runs closed early")
+	if out.interval().Center > 0.05 {
+		t.Error("more than 5 % false verdicts")
+	}
+}
+
+// Why trimming: with wild rounds it must find clearly more than Student's t.
+func TestCalibrationTrimmingPays(t *testing.T) {
+	const n, effect = 27, 0.04
+	r, wild := rand.New(rand.NewPCG(26, 1)), exchangeable()[4]
+	cutting, plain := rate{}, rate{}
+	for range *trials {
+		d, err := logs(wild.run(r, n, effect))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cutting.add(trim(d, cut(n)).p() < 0.05)
+		plain.add(trim(d, 0).p() < 0.05)
+	}
+	cutting.log(t, "%s: effect found by the trimmed interval", wild.name)
+	plain.log(t, "%s: effect found by the plain t interval", wild.name)
+	if cutting.interval().Lo < plain.interval().Hi+0.1 {
+		t.Error("trimming does not pay")
+	}
+}
+
+// Warnings on clean runs must stay rare, or nobody reads them.
+func TestCalibrationWarningsAreRare(t *testing.T) {
+	for _, n := range []int{6, 10, 15, 27, 60} {
+		r := rand.New(rand.NewPCG(27, uint64(n)))
+		seen := map[Doubt]*rate{Outliers: {}, Drift: {}, Dependent: {}, TwoModes: {}, Skewed: {}}
+		for range *trials / 3 {
+			pairs := exchangeable()[0].run(r, n, 0)
+			d, err := logs(pairs)
+			if err != nil {
+				t.Fatal(err)
 			}
-			t.Log(n, k.name, c)
+			fired := map[Doubt]bool{}
+			for _, w := range warnings(pairs, d) {
+				fired[w.Doubt] = true
+			}
+			for doubt, rate := range seen {
+				rate.add(fired[doubt])
+			}
+		}
+		for doubt, rate := range seen {
+			rate.log(t, "%d clean pairs, warning %q", n, doubt)
+			if rate.interval().Lo > 0.02 {
+				t.Errorf("%d clean pairs: warning %q fires too often", n, doubt)
+			}
 		}
 	}
 }

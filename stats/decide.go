@@ -103,10 +103,11 @@ func (p Plan) more(out Decision, d []float64) int {
 			return p.Looks[i] - len(d)
 		}
 	}
-	n := p.Max + sort.Search(MaxPairs-p.Max, func(i int) bool {
-		return p.settles(t, p.Max+i, p.alpha()*lastShare)
+	last := p.Looks[len(p.Looks)-1]
+	n := last + sort.Search(MaxPairs-last, func(i int) bool {
+		return p.settles(t, last+i, p.alpha()*lastShare)
 	})
-	return n - len(d)
+	return max(1, n-len(d))
 }
 
 // lastShare is the share of the error that the last look of a long plan

@@ -56,6 +56,11 @@ func noise(sd, df float64, n int) Noise {
 	return Noise{SD: sd, Upper: sd * math.Sqrt(df/low), N: n}
 }
 
+// trimLoss is what trimming adds to the standard error under normal noise
+// (1.03), and a little for runs that wrongly stop at NoDifference because the
+// effect is just what matters.
+const trimLoss = 1.05
+
 // Detectable is the smallest effect (a ratio above 1 less 1, either way) that
 // a plan of so many pairs calls Faster or Slower with at least the given power
 // (for example 0.95), if the noise is no more than noise.Upper. It is +Inf
@@ -69,6 +74,9 @@ func (r Rule) Detectable(noise Noise, pairs int, power float64) float64 {
 	g := cut(pairs)
 	df := float64(pairs - 2*g - 1)
 	se := noise.Upper / math.Sqrt(float64(pairs))
+	if g > 0 {
+		se *= trimLoss
+	}
 	return (1+r.Margin)*math.Exp(se*shiftFor(critical(alpha, df), df, power)) - 1
 }
 
