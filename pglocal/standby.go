@@ -1,0 +1,4 @@
+package pglocal
+
+// leavePrimary is for standbys.
+func (s *Server) leavePrimary() {}

@@ -1,0 +1,195 @@
+package pglocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Swept is one leftover that Sweep found and removed.
+type Swept struct {
+	Name    string // the server's name; "" if its record was lost
+	Folder  string
+	Owner   int   // pid of the process that had started it and is gone; 0 if unknown
+	Stopped []int // pids of server processes that still ran
+}
+
+// String says it in one line.
+func (w Swept) String() string {
+	if len(w.Stopped) > 0 {
+		return fmt.Sprintf("ended %d processes of a private server whose owner (process %d) is gone, and removed %s", len(w.Stopped), w.Owner, w.Folder)
+	}
+	if w.Owner > 0 {
+		return fmt.Sprintf("removed %s, left by process %d, which is gone", w.Folder, w.Owner)
+	}
+	return "removed the leftover " + w.Folder
+}
+
+// Sweep removes what servers below parent left when the process that started
+// them died: it ends their processes and removes their folders. It touches
+// only folders made by Start whose owner is gone, and only processes that run
+// the recorded program inside the recorded data folder. A parent that does
+// not exist is clean.
+func Sweep(ctx context.Context, parent string) ([]Swept, error) {
+	parent, err := filepath.EvalSymlinks(parent)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sweep private servers: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(parent, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("sweep private servers: %w", err)
+	}
+	defer unlock()
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return nil, fmt.Errorf("sweep private servers: %w", err)
+	}
+	var all []Swept
+	var errs []error
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "template-") && !strings.HasPrefix(e.Name(), templatePrefix()):
+			errs = append(errs, os.RemoveAll(dir))
+		case strings.HasPrefix(e.Name(), "pg-") && e.IsDir():
+			w, err := sweepOne(dir)
+			errs = append(errs, err)
+			if w != nil {
+				all = append(all, *w)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return all, fmt.Errorf("sweep private servers: %w", err)
+	}
+	return all, nil
+}
+
+// sweepOne removes one server's folder unless its owner lives.
+func sweepOne(dir string) (*Swept, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil // its owner removed it meanwhile
+		}
+		return nil, err
+	}
+	defer f.Close()
+	if free, err := tryLock(f); !free {
+		return nil, err
+	}
+	w := &Swept{Folder: dir}
+	r, err := readOwner(dir)
+	if err == nil {
+		w.Name, w.Owner = r.Name, r.Owner.PID
+	}
+	if w.Stopped, err = reap(filepath.Join(dir, "data"), r); err != nil {
+		return nil, err
+	}
+	if r.SocketDir != "" && filepath.Dir(r.SocketDir) != dir {
+		err = os.RemoveAll(r.SocketDir)
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// reap ends what is left of this server's processes. s.mu is held.
+func (s *Server) reap() ([]int, error) {
+	r, err := readOwner(s.dir)
+	if err != nil {
+		return nil, nil // never started
+	}
+	return reap(s.DataDir, r)
+}
+
+// reap ends every process of the server in dataDir (those left by a killed
+// postmaster, too), and removes what a killed server cannot remove itself:
+// pid file, System V and POSIX shared memory. It returns the pids it ended.
+func reap(dataDir string, r record) ([]int, error) {
+	var ended []int
+	deadline := time.Now().Add(quitLimit)
+	shm := r.SharedMem
+	for {
+		pids := inhabitants(dataDir, r)
+		if len(pids) == 0 {
+			break
+		}
+		sig := unix.SIGQUIT
+		if time.Now().After(deadline) {
+			sig = unix.SIGKILL
+		}
+		if time.Now().After(deadline.Add(quitLimit)) {
+			return ended, fmt.Errorf("end the processes %v of the server in %s: they do not end, even by SIGKILL", pids, dataDir)
+		}
+		for _, pid := range pids {
+			shm = append(shm, sharedMem(pid)...)
+			if !slices.Contains(ended, pid) {
+				ended = append(ended, pid)
+			} else if sig == unix.SIGQUIT {
+				continue
+			}
+			endProcess(pid, sig, dataDir, r)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return ended, forget(dataDir, shm)
+}
+
+// inhabitants lists the processes of the server: those whose working folder
+// is the data folder, which run the recorded program, and which began no
+// earlier than the recorded owner.
+func inhabitants(dataDir string, r record) []int {
+	m := machine()
+	procs, err := m.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, p := range procs {
+		pid, err := strconv.Atoi(filepath.Base(p))
+		if err == nil && lives(pid, dataDir, r) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func lives(pid int, dataDir string, r record) bool {
+	m := machine()
+	cwd, err := m.Resolve(fmt.Sprintf("/proc/%d/cwd", pid))
+	if err != nil || cwd != dataDir {
+		return false
+	}
+	exe, err := m.Resolve(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil || exe != r.Program {
+		return false
+	}
+	began := startTime(pid)
+	return began != 0 && r.Owner.Boot == bootID() && began >= r.Owner.Start
+}
+
+// endProcess signals a process through a descriptor, so that the signal
+// cannot reach another one that took over the number since we looked.
+func endProcess(pid int, sig unix.Signal, dataDir string, r record) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // gone already
+	}
+	defer unix.Close(fd)
+	if lives(pid, dataDir, r) {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}
