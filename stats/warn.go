@@ -119,37 +119,27 @@ func drift(v []float64) (by float64, yes bool) {
 // dependent tests the rank correlation of neighbours against independence,
 // one-sided at about 1 % (Bartels 1982). Equal values are never dependent.
 func dependent(d []float64) (r float64, yes bool) {
+	if slices.Min(d) == slices.Max(d) {
+		return 0, false
+	}
 	k := ranks(d)
 	n := float64(len(d))
 	m, top := mean(k), 0.0
 	for i := 1; i < len(k); i++ {
 		top += (k[i-1] - m) * (k[i] - m)
 	}
-	if d[0] == d[len(d)-1] && slices.Min(d) == slices.Max(d) {
-		return 0, false
-	}
 	r = top / squares(k)
 	return r, (r+1/n)*math.Sqrt(n) > 2.33
 }
 
-// ranks of the values, ties in order of appearance.
+// ranks of the values, equal values sharing their middle rank.
 func ranks(d []float64) []float64 {
-	order := make([]int, len(d))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case d[a] < d[b]:
-			return -1
-		case d[a] > d[b]:
-			return 1
-		}
-		return 0
-	})
+	x := slices.Sorted(slices.Values(d))
 	k := make([]float64, len(d))
-	for r, i := range order {
-		k[i] = float64(r)
+	for i, v := range d {
+		first, _ := slices.BinarySearch(x, v)
+		after, _ := slices.BinarySearch(x, math.Nextafter(v, math.Inf(1)))
+		k[i] = float64(first+after-1) / 2
 	}
 	return k
 }
