@@ -38,10 +38,10 @@ type Param struct {
 
 // Measure is one figure that a round yields.
 type Measure struct {
-	Name   string    // "rate", "p99"
-	Unit   unit.Unit // base unit
-	Higher bool      // more is better
-	Noun   string    // what it counts, for sentences: "upserts/s"
+	Name   string    `json:"name"` // "rate", "p99"
+	Unit   unit.Unit `json:"unit"` // base unit
+	Higher bool      `json:"higher_is_better"`
+	Noun   string    `json:"noun"` // what it counts, for sentences: "upserts/s"
 }
 
 // Workload is a kind of work that can be run again and again.
