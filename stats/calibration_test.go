@@ -284,22 +284,24 @@ func TestCalibrationPower(t *testing.T) {
 }
 
 // The whole way a user goes: measure the noise from a few pairs of a run
-// against itself, take the budget proposed, run it.
+// against itself, take the budget proposed, run it. Under noise with modes or
+// wild rounds that a short pilot may miss, the power is a little under 95 %.
 func TestCalibrationProposedBudget(t *testing.T) {
 	rule := DefaultRule(Higher)
 	rule.Matter = 0.10
 	for _, pilot := range []int{6, 10} {
 		for _, k := range exchangeable() {
 			r := rand.New(rand.NewPCG(24, uint64(pilot)))
-			found, none, planned, used := rate{}, rate{}, 0, 0
+			found, none, planned, used, refused := rate{}, rate{}, 0, 0, 0
 			for range *trials / 3 {
 				noise, err := NoiseOf(k.run(r, pilot, 0))
 				if err != nil {
 					t.Fatal(err)
 				}
 				max, err := rule.PairsFor(noise, 0.10, 0.95)
-				if err != nil {
-					t.Fatal(err)
+				if err != nil { // a wild pilot: no budget is proposed
+					refused++
+					continue
 				}
 				p := mustPlan(t, rule, max)
 				d := verdict(t, p, k.run(r, max, 0.10))
@@ -309,9 +311,12 @@ func TestCalibrationProposedBudget(t *testing.T) {
 				used += d.Pairs
 			}
 			n := float64(found.n)
-			found.log(t, "%s, noise from %d pairs: %.1f pairs planned, %.1f used; +10 %% found",
-				k.name, pilot, float64(planned)/n, float64(used)/n)
+			found.log(t, "%s, noise from %d pairs: %.1f pairs planned, %.1f used, %d refused; +10 %% found",
+				k.name, pilot, float64(planned)/n, float64(used)/n, refused)
 			none.log(t, "    and without a change: no difference seen")
+			if found.interval().Center < 0.93 || refused > *trials/100 {
+				t.Errorf("%s: +10 %% found too rarely at the budget proposed", k.name)
+			}
 		}
 	}
 }

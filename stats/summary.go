@@ -45,14 +45,17 @@ func Summarize(values []float64, level float64) (Summary, error) {
 		s.Spread = (s.Q3 - s.Q1) / math.Abs(m.Center)
 	}
 	for _, w := range m.Warnings {
-		s.Warnings = append(s.Warnings, Warning{Doubt: WideMedian, Text: w.Error()})
+		s.Warnings = append(s.Warnings, Warning{Doubt: NoBounds, Text: w.Error()})
 	}
 	return s, nil
 }
 
 // Point is one step of a distribution: the share Y (0 to 1) of the figures is
 // at or under X.
-type Point struct{ X, Y float64 }
+type Point struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+}
 
 // ECDF returns the steps of the empirical distribution of values, X rising,
 // one for each distinct value; the last Y is 1. No values give no steps.

@@ -11,15 +11,15 @@ type Doubt string
 
 // The doubts. Each test fires on about one clean run in a hundred or fewer.
 const (
-	TooFew     Doubt = "too few"    // under MinPairs pairs
-	Constant   Doubt = "constant"   // every pair has the same ratio: rounded figures?
-	Outliers   Doubt = "outliers"   // pairs far from the others
-	Drift      Doubt = "drift"      // an arm, or the ratio, rises or falls over the run
-	Dependent  Doubt = "dependent"  // neighbouring pairs resemble each other: the interval is widened, perhaps not enough
-	TwoModes   Doubt = "two modes"  // the ratios fall into two groups
-	Skewed     Doubt = "skewed"     // the centre is not the mean: rare large differences on one side
-	NotPaired  Doubt = "not paired" // runs from different times: drift of the machine counts as effect
-	WideMedian Doubt = "no bounds"  // too few figures for an interval at the level asked
+	TooFew    Doubt = "too few"    // under MinPairs pairs
+	Constant  Doubt = "constant"   // every pair has the same ratio: rounded figures?
+	Outliers  Doubt = "outliers"   // pairs far from the others
+	Drift     Doubt = "drift"      // an arm, or the ratio, rises or falls over the run
+	Dependent Doubt = "dependent"  // neighbouring pairs resemble each other: the interval is widened, perhaps not enough
+	TwoModes  Doubt = "two modes"  // the ratios fall into two groups
+	Skewed    Doubt = "skewed"     // the centre is not the mean: rare large differences on one side
+	NotPaired Doubt = "not paired" // runs from different times: drift of the machine counts as effect
+	NoBounds  Doubt = "no bounds"  // too few figures for an interval at the level asked
 )
 
 // Warning is a reason to doubt a comparison. It does not change a verdict;
