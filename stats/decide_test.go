@@ -131,6 +131,9 @@ func TestRefusals(t *testing.T) {
 	if _, err := good.PairsFor(Noise{Upper: 0.1}, 0.01, 0.95); err == nil {
 		t.Error("an effect within the margin was accepted")
 	}
+	if _, err := good.PairsFor(Noise{Upper: 0.1}, math.NaN(), 0.95); err == nil {
+		t.Error("an effect that is not a number was accepted")
+	}
 	if _, err := good.PairsFor(Noise{Upper: 9}, 0.02, 0.95); err == nil {
 		t.Error("a hopeless budget was accepted")
 	}

@@ -102,7 +102,7 @@ func shiftFor(crit, df, power float64) float64 {
 // to the effect. It refuses an effect within the margin, and one that would
 // need more than MaxPairs.
 func (r Rule) PairsFor(noise Noise, effect, power float64) (int, error) {
-	if effect <= r.Margin {
+	if !(effect > r.Margin) {
 		return 0, fmt.Errorf("plan pairs: an effect of %v is within the margin %v", effect, r.Margin)
 	}
 	if r.Detectable(noise, MaxPairs, power) > effect {

@@ -7,10 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// trimShare is the share of pairs cut from each end. Ten per cent costs under
-// 5 % more pairs when the noise is normal and wins back most of the power
-// that a few wild blocks take from the plain t interval; 20 % gains little
-// more under wild blocks and loses much at 6 to 15 pairs.
+// trimShare is the share of pairs cut from each end; the package comment says
+// why a tenth.
 const trimShare = 0.1
 
 // trimmed is a trimmed mean with its standard error: Yuen's one-sample
