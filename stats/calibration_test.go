@@ -383,3 +383,31 @@ func TestCalibrationWarningsAreRare(t *testing.T) {
 		}
 	}
 }
+
+// The upper limit of the noise is above the truth in about nine of ten runs,
+// from pairs and from rounds alike.
+func TestCalibrationNoiseUpper(t *testing.T) {
+	r, truth := rand.New(rand.NewPCG(28, 1)), sigma*math.Sqrt2
+	pairs, rounds := rate{}, rate{}
+	for range *trials {
+		p := exchangeable()[0].run(r, 8, 0)
+		byPairs, err := NoiseOf(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, changed := halves(p)
+		byRounds, err := NoiseOfRounds(append(base, changed...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs.add(byPairs.Upper >= truth)
+		rounds.add(byRounds.Upper >= truth)
+	}
+	pairs.log(t, "upper limit from 8 pairs holds the noise")
+	rounds.log(t, "upper limit from 16 rounds holds the noise")
+	for _, r := range []rate{pairs, rounds} {
+		if r.interval().Hi < 0.88 || r.interval().Lo > 0.92 {
+			t.Error("the 90 % limit does not hold about 90 %")
+		}
+	}
+}
