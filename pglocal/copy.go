@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headroom/fail"
 	"headroom/host"
 )
 
@@ -36,7 +37,11 @@ func copyTree(ctx context.Context, src, dst string, acct *host.Account, leaveOut
 		c.skip[p] = true
 	}
 	if err := c.run(ctx); err != nil {
-		return fmt.Errorf("copy the data folder %s: %w", src, err)
+		err = fmt.Errorf("copy the data folder %s: %w", src, err)
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			err = fail.Hint(err, "free some space in %s", filepath.Dir(dst))
+		}
+		return err
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ package pglocal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,6 +105,7 @@ type Server struct {
 	log     *os.File
 	held    *os.File // the lock on dir: says that we live
 	primary *Server  // of a standby
+	begun   bool     // it was ready once: its port is known to others
 	stopped bool
 }
 
@@ -140,6 +142,11 @@ func start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return startProgram(ctx, o, prog, acct)
+}
+
+// startProgram is Start for chosen programs.
+func startProgram(ctx context.Context, o Options, prog program, acct *host.Account) (*Server, error) {
 	tmpl, err := template(ctx, o, prog, acct)
 	if err != nil {
 		return nil, err
@@ -211,10 +218,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	if s.stopped {
 		return fmt.Errorf("restart %s: it was stopped for good", s.opt.Name)
 	}
-	if s.proc.alive() {
-		if err := s.down(ctx); err != nil {
-			return fmt.Errorf("restart %s: %w", s.opt.Name, err)
-		}
+	if err := s.down(ctx); err != nil && s.proc.alive() {
+		return fmt.Errorf("restart %s: %w", s.opt.Name, err)
 	}
 	if err := s.upLocked(ctx); err != nil {
 		return fmt.Errorf("restart %s: %w", s.opt.Name, err)
@@ -271,24 +276,23 @@ func (s *Server) configure(settings map[string]string) error {
 		return fmt.Errorf("configure the server: %w", err)
 	}
 	defer root.Close()
-	if err := writeIn(root, "pg_hba.conf", os.O_TRUNC, hba); err != nil {
-		return err
-	}
-	return writeIn(root, "postgresql.conf", os.O_APPEND, conf)
+	return errors.Join(
+		writeIn(root, s.acct, "pg_hba.conf", os.O_TRUNC, hba),
+		writeIn(root, s.acct, "postgresql.conf", os.O_APPEND, conf))
 }
 
-// writeIn writes into an existing file below root. The folder belongs to the
-// server's account, so root's refusal to follow links out of it matters.
-func writeIn(root *os.Root, name string, flag int, text string) error {
-	f, err := root.OpenFile(name, os.O_WRONLY|flag, 0)
+// writeIn writes a file below root. The folder belongs to the server's
+// account, so it matters that os.Root follows no link out of it.
+func writeIn(root *os.Root, acct *host.Account, name string, flag int, text string) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|flag, 0o600)
 	if err != nil {
 		return fmt.Errorf("configure the server: %w", err)
 	}
 	_, err = f.WriteString(text)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err == nil && flag&os.O_CREATE != 0 {
+		err = f.Chown(acct.UID, acct.GID)
 	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("configure the server: %w", err)
 	}
 	return nil

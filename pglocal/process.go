@@ -86,19 +86,23 @@ func (s *Server) up(ctx context.Context) error {
 	return s.upLocked(ctx)
 }
 
-// upLocked is up with s.mu held. The port of a TCP server is taken anew if
-// somebody was faster.
+// upLocked is up with s.mu held. Until the server was ready once, its port is
+// chosen anew if somebody was faster.
 func (s *Server) upLocked(ctx context.Context) error {
 	for try := 1; ; try++ {
-		err := s.upOnce(ctx, try)
-		if err == nil || !s.opt.TCP || try == 5 || !strings.Contains(err.Error(), "could not bind") && !strings.Contains(err.Error(), "could not create any TCP/IP sockets") {
+		err := s.upOnce(ctx)
+		if err == nil {
+			s.begun = true
+			return nil
+		}
+		if !s.opt.TCP || s.begun || try == 5 || !strings.Contains(err.Error(), "TCP/IP sockets") {
 			return err
 		}
 	}
 }
 
-func (s *Server) upOnce(ctx context.Context, try int) error {
-	if s.opt.TCP && (s.proc == nil || try > 1) {
+func (s *Server) upOnce(ctx context.Context) error {
+	if s.opt.TCP && !s.begun {
 		port, err := freePort()
 		if err != nil {
 			return err
@@ -169,7 +173,9 @@ func (s *Server) died(logFrom int64) error {
 	case strings.Contains(said, "configuration parameter"), strings.Contains(said, "parameter \""), strings.Contains(said, "contains errors"):
 		return fail.Hint(err, "correct or leave out that setting; those of this version are listed in its view pg_settings")
 	case strings.Contains(said, "No space left"):
-		return fail.Hint(err, "free some space in %s", s.dir)
+		return fail.Hint(err, "free some space in %s", s.opt.Parent)
+	case strings.Contains(said, "TCP/IP sockets"):
+		return fail.Hint(err, "another program took port %d meanwhile; stop it, or start a new server", s.Conn.Port)
 	case strings.Contains(said, "could not map anonymous shared memory"):
 		return fail.Hint(err, "ask for a smaller shared_buffers: the machine has too little free memory")
 	}
@@ -209,15 +215,15 @@ func (s *Server) quit() error {
 // remove ends the server and removes all that is left of it. s.mu is held.
 func (s *Server) remove() error {
 	s.stopped = true
-	s.leavePrimary()
 	err := s.quit()
+	s.leavePrimary()
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
 	}
 	if filepath.Dir(s.Conn.SocketDir) != s.dir {
 		err = errors.Join(err, os.RemoveAll(s.Conn.SocketDir))
 	}
-	err = errors.Join(err, os.RemoveAll(s.dir))
+	err = errors.Join(err, removeFolder(s.dir))
 	if s.held != nil {
 		err = errors.Join(err, s.held.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,22 +17,26 @@ import (
 
 // Swept is one leftover that Sweep found and removed.
 type Swept struct {
-	Name    string // the server's name; "" if its record was lost
+	Name    string // the server's name
 	Folder  string
-	Owner   int   // pid of the process that had started it and is gone; 0 if unknown
+	Owner   int   // pid of the process that had started it and is gone
 	Stopped []int // pids of server processes that still ran
 }
 
 // String says it in one line.
 func (w Swept) String() string {
+	did := ""
 	if len(w.Stopped) > 0 {
-		return fmt.Sprintf("ended %d processes of a private server whose owner (process %d) is gone, and removed %s", len(w.Stopped), w.Owner, w.Folder)
+		did = fmt.Sprintf("ended %d processes and ", len(w.Stopped))
 	}
-	if w.Owner > 0 {
-		return fmt.Sprintf("removed %s, left by process %d, which is gone", w.Folder, w.Owner)
-	}
-	return "removed the leftover " + w.Folder
+	return fmt.Sprintf("private server %q was left by process %d, which is gone: %sremoved %s", w.Name, w.Owner, did, w.Folder)
 }
+
+// What Start makes below the parent folder. Anything else there is not ours.
+var (
+	folderName   = regexp.MustCompile(`^pg-[a-z2-7]{8}$`)
+	templateName = regexp.MustCompile(`^template-[0-9a-z]{8}-[0-9]+-[0-9a-f]{12}(\.lock|\.tmp)?$`)
+)
 
 // Sweep removes what servers below parent left when the process that started
 // them died: it ends their processes and removes their folders. It touches
@@ -60,9 +65,9 @@ func Sweep(ctx context.Context, parent string) ([]Swept, error) {
 	for _, e := range entries {
 		dir := filepath.Join(parent, e.Name())
 		switch {
-		case strings.HasPrefix(e.Name(), "template-") && !strings.HasPrefix(e.Name(), templatePrefix()):
+		case templateName.MatchString(e.Name()) && !strings.HasPrefix(e.Name(), templatePrefix()):
 			errs = append(errs, os.RemoveAll(dir))
-		case strings.HasPrefix(e.Name(), "pg-") && e.IsDir():
+		case folderName.MatchString(e.Name()) && e.IsDir():
 			w, err := sweepOne(dir)
 			errs = append(errs, err)
 			if w != nil {
@@ -89,21 +94,52 @@ func sweepOne(dir string) (*Swept, error) {
 	if free, err := tryLock(f); !free {
 		return nil, err
 	}
-	w := &Swept{Folder: dir}
 	r, err := readOwner(dir)
-	if err == nil {
-		w.Name, w.Owner = r.Name, r.Owner.PID
+	if errors.Is(err, os.ErrNotExist) {
+		removeUnborn(dir)
+		return nil, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s/owner.json: %w", dir, err)
+	}
+	w := &Swept{Name: r.Name, Folder: dir, Owner: r.Owner.PID}
 	if w.Stopped, err = reap(filepath.Join(dir, "data"), r); err != nil {
 		return nil, err
 	}
-	if r.SocketDir != "" && filepath.Dir(r.SocketDir) != dir {
+	if filepath.Dir(r.SocketDir) != dir {
 		err = os.RemoveAll(r.SocketDir)
 	}
-	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+	if err := errors.Join(err, removeFolder(dir)); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// removeFolder removes a server's folder, the record last: an interrupted
+// removal goes on at the next Sweep.
+func removeFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Name() != "owner.json" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// removeUnborn removes a folder whose maker died before it wrote the record.
+// Such a folder holds next to nothing; one that holds more is not ours.
+func removeUnborn(dir string) {
+	drafts, _ := filepath.Glob(filepath.Join(dir, ".owner.json.*.tmp"))
+	for _, p := range append(drafts, filepath.Join(dir, "s"), dir) {
+		_ = os.Remove(p) // a folder with content stays
+	}
 }
 
 // reap ends what is left of this server's processes. s.mu is held.

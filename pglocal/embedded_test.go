@@ -1,0 +1,61 @@
+package pglocal
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+var allMajors = flag.Bool("pglocal.all", false, "start every major version that can be fetched, not only the newest")
+
+func TestEmbedded(t *testing.T) {
+	majors := []int{newestMajor}
+	if *allMajors {
+		majors = []int{15, 16, 17, 18}
+	}
+	for _, major := range majors {
+		t.Run(fmt.Sprint(major), func(t *testing.T) {
+			s := startEmbedded(t, major)
+			if got := ask(t, s.DSN(), "show server_version"); !strings.HasPrefix(got, fmt.Sprint(major, ".")) {
+				t.Errorf("server_version = %q, want %d", got, major)
+			}
+			if s.Major != major || !strings.HasPrefix(s.Version, fmt.Sprint(major, ".")) {
+				t.Errorf("Major, Version = %d, %q", s.Major, s.Version)
+			}
+			if err := s.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// startEmbedded starts the fetched programs even where others are installed.
+func startEmbedded(t *testing.T, major int) *Server {
+	t.Helper()
+	o := Options{Major: major, Name: t.Name(), Progress: func(s string) { t.Log(s) }}
+	acct, err := serverAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Parent, err = parentFolder(o, acct); err != nil {
+		t.Fatal(err)
+	}
+	p, err := embedded(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	s, err := startProgram(t.Context(), o, p, acct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s ready after %v", s.Version, time.Since(begin))
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}

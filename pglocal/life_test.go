@@ -1,0 +1,292 @@
+package pglocal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"headroom/host"
+	"headroom/testkit/need"
+)
+
+// TestMain lets the tests run this program again as the owner of a server.
+func TestMain(m *testing.M) {
+	if os.Getenv("PGLOCAL_TEST_OWNER") == "" {
+		os.Exit(m.Run())
+	}
+	s, err := Start(context.Background(), Options{Name: "child", Parent: os.Getenv("PGLOCAL_TEST_PARENT")})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(owned{os.Getuid(), s.PID(), s.dir, s.DSN()})
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	if err := s.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// owned is what a child tells of its server.
+type owned struct {
+	UID, Server int
+	Dir, DSN    string
+}
+
+// child runs this program again, as acct, and returns its server, a way to
+// kill it, and a way to have it stop in peace.
+func child(t *testing.T, acct *host.Account, parent string) (o owned, kill, end func() error) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if acct != nil { // go test builds below a folder that only we can enter
+		b, err := os.ReadFile(exe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe = filepath.Join(parent, "child")
+		if err := os.WriteFile(exe, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove(exe) })
+	}
+	stdin, hold, err1 := os.Pipe()
+	said, stdout, err2 := os.Pipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	x, err := host.Cmd{Argv: []string{exe}, As: acct, Stdin: stdin, Output: stdout, Detach: true,
+		Env: []string{"PGLOCAL_TEST_OWNER=1", "PGLOCAL_TEST_PARENT=" + parent}}.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = stdin.Close(), stdout.Close()
+	dec := json.NewDecoder(said)
+	if err := dec.Decode(&o); err != nil {
+		t.Fatalf("the child did not start a server: %v (run %s with PGLOCAL_TEST_OWNER=1)", err, exe)
+	}
+	kill = func() error { _ = x.Process.Kill(); _ = x.Wait(); return hold.Close() }
+	end = func() error { _ = hold.Close(); return x.Wait() }
+	t.Cleanup(func() { _ = x.Process.Kill() })
+	return o, kill, end
+}
+
+// folder is a folder for servers that any account can enter.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgt-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// servers lists the servers' folders below parent.
+func servers(t *testing.T, parent string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(parent, "pg-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// eventually waits up to 15 s for something to come true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not so: %s", what)
+		}
+	}
+}
+
+func TestSeveralAtOnce(t *testing.T) {
+	parent := folder(t)
+	var wg sync.WaitGroup
+	all := make([]*Server, 5)
+	for i := range all {
+		wg.Go(func() {
+			s, err := Start(t.Context(), Options{Parent: parent, Settings: map[string]string{"work_mem": fmt.Sprint(1000+i, "kB")}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all[i] = s
+		})
+	}
+	wg.Wait()
+	for i, s := range all {
+		if s == nil {
+			continue
+		}
+		if got := ask(t, s.DSN(), "show work_mem"); got != fmt.Sprint(1000+i, "kB") {
+			t.Errorf("server %d: work_mem = %s", i, got)
+		}
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Stop(); err != nil {
+			t.Errorf("second Stop: %v", err)
+		}
+	}
+	if left := servers(t, parent); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestRestartAfterKilledPostmaster(t *testing.T) {
+	s := run(t, Options{Parent: folder(t)})
+	ask(t, s.DSN(), "create table kept as select 42 as n")
+	busy, err := pgx.Connect(t.Context(), s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Close(context.Background()) }()
+	go func() { // a back end that does not look whether its postmaster lives
+		_, _ = busy.Exec(t.Context(), "do $$ begin loop end loop; end $$")
+	}()
+	pid := s.PID()
+	eventually(t, "the back end is busy", func() bool {
+		return ask(t, s.DSN(), "select count(*)::text from pg_stat_activity where query like 'do %'") == "1"
+	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID() == pid {
+		t.Error("the same postmaster")
+	}
+	if got := ask(t, s.DSN(), "select n::text from kept"); got != "42" {
+		t.Errorf("committed row = %q", got)
+	}
+	r, err := readOwner(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left := inhabitants(s.DataDir, r); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+}
+
+func TestServerEndsWithItsOwner(t *testing.T) {
+	parent := folder(t)
+	o, kill, _ := child(t, nil, parent)
+	if got := ask(t, o.DSN, "select 1::text"); got != "1" {
+		t.Fatalf("child's server answers %q", got)
+	}
+	if swept, err := Sweep(t.Context(), parent); err != nil || len(swept) > 0 {
+		t.Fatalf("swept a living server: %v, %v", swept, err)
+	}
+	if err := kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server has ended by itself", func() bool { return startTime(o.Server) == 0 })
+	swept, err := Sweep(t.Context(), parent)
+	if err != nil || len(swept) != 1 || swept[0].Folder != o.Dir {
+		t.Fatalf("swept %v, %v; want %s", swept, err, o.Dir)
+	}
+	if left := servers(t, parent); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestSweepEndsOrphans(t *testing.T) {
+	parent := folder(t)
+	o, kill, _ := child(t, nil, parent)
+	// A stopped process cannot heed the kernel's signal: a worst case.
+	if err := syscall.Kill(o.Server, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readOwner(o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kill(); err != nil {
+		t.Fatal(err)
+	}
+	strange := filepath.Join(parent, "pg-database")
+	if err := os.MkdirAll(filepath.Join(strange, "precious"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	s, err := Start(t.Context(), Options{Parent: parent, Progress: func(m string) { told = append(told, m) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if startTime(o.Server) != 0 {
+		t.Error("the orphan lives on")
+	}
+	if len(told) == 0 || !strings.Contains(told[0], o.Dir) || !strings.Contains(told[0], "ended") {
+		t.Errorf("told %q, want what was ended and removed", told)
+	}
+	for _, p := range append(r.SharedMem, o.Dir) {
+		if _, err := os.Stat(p); err == nil {
+			t.Errorf("%s is still there", p)
+		}
+	}
+	if len(r.SharedMem) == 0 {
+		t.Error("the record names no shared memory: nothing was tested of its removal")
+	}
+	if _, err := os.Stat(filepath.Join(strange, "precious")); err != nil {
+		t.Errorf("a folder that is not ours is gone: %v", err)
+	}
+}
+
+func TestTwoUsers(t *testing.T) {
+	need.Have(t, "root")
+	nobody, err := host.LookupAccount("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := run(t, Options{})
+	theirs := folder(t)
+	if err := os.Chown(theirs, nobody.UID, nobody.GID); err != nil {
+		t.Fatal(err)
+	}
+	o, _, end := child(t, nobody, theirs)
+	if o.UID != nobody.UID {
+		t.Fatalf("the child runs as %d", o.UID)
+	}
+	for dsn, want := range map[string]int{ours.DSN(): ours.acct.UID, o.DSN: nobody.UID} {
+		dir := ask(t, dsn, "show data_directory")
+		if st, err := statT(dir); err != nil || int(st.Uid) != want {
+			t.Errorf("%s belongs to %v (%v), want %d", dir, st, err, want)
+		}
+	}
+	if _, err := Sweep(t.Context(), theirs); err != nil {
+		t.Errorf("root sweeps another's folder: %v", err)
+	}
+	if err := end(); err != nil {
+		t.Errorf("the other user's server: %v", err)
+	}
+	if left := servers(t, theirs); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
