@@ -1,0 +1,146 @@
+// Package script holds stories of the whole program: each testdata/*.txtar
+// runs headroom as its user would, against real private servers.
+package script
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"headroom/cli"
+	"headroom/pglocal"
+	"headroom/testkit"
+	"headroom/testkit/need"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"headroom": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       testkit.Updating(),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("HEADROOM_STATE", filepath.Join(env.WorkDir, ".headroom"))
+			env.Setenv("PGHOST", filepath.Join(env.WorkDir, "no-server-here"))
+			env.Setenv("PGCONNECT_TIMEOUT", "5")
+			env.Setenv("TERM", "dumb")
+			env.Setenv("LANG", "C.UTF-8")
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if name, ok := strings.CutPrefix(cond, "need:"); ok {
+				need.Have(t, strings.Split(name, ",")...)
+				return true, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": server,
+			"sql":    sql,
+			"match":  match,
+			"status": status,
+		},
+	})
+}
+
+// server NAME [setting=value…] starts a private server and points PG* at it.
+func server(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: server NAME [setting=value…]")
+	}
+	settings := map[string]string{}
+	for _, a := range args[1:] {
+		k, v, _ := strings.Cut(a, "=")
+		settings[k] = v
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	s, err := pglocal.Start(ctx, pglocal.Options{Name: args[0], Settings: settings})
+	ts.Check(err)
+	ts.Defer(func() { _ = s.Stop() })
+	ts.Setenv("PGHOST", s.Conn.SocketDir)
+	ts.Setenv("PGPORT", fmt.Sprint(s.Conn.Port))
+	ts.Setenv("PGUSER", s.Conn.User)
+	ts.Setenv("PGDATABASE", s.Conn.Database)
+	ts.Setenv("PGDATA_"+args[0], s.DataDir)
+}
+
+// sql STATEMENT runs SQL on the server started last; what it returns is
+// stdout for the next `stdout` check through the file sql.out.
+func sql(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: sql STATEMENT")
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("host=%s port=%s user=%s dbname=%s",
+		ts.Getenv("PGHOST"), ts.Getenv("PGPORT"), ts.Getenv("PGUSER"), ts.Getenv("PGDATABASE")))
+	ts.Check(err)
+	defer conn.Close(ctx)
+	results, err := conn.PgConn().Exec(ctx, args[0]).ReadAll()
+	if neg == (err == nil) {
+		ts.Fatalf("sql: %v", err)
+	}
+	var out strings.Builder
+	for _, r := range results {
+		for _, row := range r.Rows {
+			for i, col := range row {
+				if i > 0 {
+					out.WriteByte('|')
+				}
+				out.Write(col)
+			}
+			out.WriteByte('\n')
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("sql.out"), []byte(out.String()), 0o644))
+}
+
+// match NAME FILE REGEXP sets NAME to the first group that REGEXP finds in FILE.
+func match(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: match NAME FILE REGEXP")
+	}
+	m := regexp.MustCompile(args[2]).FindStringSubmatch(ts.ReadFile(args[1]))
+	if len(m) < 2 {
+		ts.Fatalf("%s not found in %s:\n%s", args[2], args[1], ts.ReadFile(args[1]))
+	}
+	ts.Setenv(args[0], m[1])
+}
+
+// status N COMMAND… runs the program and wants exit status N; what it wrote is
+// in the files out and err.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		m := regexp.MustCompile(`exit status (\d+)`).FindStringSubmatch(err.Error())
+		if m == nil {
+			ts.Fatalf("status: %v", err)
+		}
+		fmt.Sscan(m[1], &got)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("out"), []byte(ts.ReadFile("stdout")), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("err"), []byte(ts.ReadFile("stderr")), 0o644))
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}
