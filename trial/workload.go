@@ -91,6 +91,7 @@ type Round struct {
 	Seconds float64                 // measured
 	Done    int64                   // operations that succeeded
 	Failed  int64                   // operations that failed
+	Why     string                  // the most frequent reason why they failed
 	Skipped int64                   // open loop: due but given up
 	Figures map[string]float64      // by Measure.Name, in base units
 	Latency *hdrhistogram.Histogram // nanoseconds; nil if not measured
