@@ -170,7 +170,7 @@ func (s *Server) died(logFrom int64) error {
 	}
 	err := fmt.Errorf("run PostgreSQL %s: %s", s.Version, said)
 	switch {
-	case strings.Contains(said, "configuration parameter"), strings.Contains(said, "parameter \""), strings.Contains(said, "contains errors"):
+	case strings.Contains(said, "parameter \""), strings.Contains(said, "contains errors"):
 		return fail.Hint(err, "correct or leave out that setting; those of this version are listed in its view pg_settings")
 	case strings.Contains(said, "No space left"):
 		return fail.Hint(err, "free some space in %s", s.opt.Parent)
@@ -178,8 +178,10 @@ func (s *Server) died(logFrom int64) error {
 		return fail.Hint(err, "another program took port %d meanwhile; stop it, or start a new server", s.Conn.Port)
 	case strings.Contains(said, "could not map anonymous shared memory"):
 		return fail.Hint(err, "ask for a smaller shared_buffers: the machine has too little free memory")
+	case strings.Contains(said, "could not access file"), strings.Contains(said, "could not load library"):
+		return fail.Hint(err, "install the package that holds that library for PostgreSQL %d, or leave it out of shared_preload_libraries", s.Major)
 	}
-	return err
+	return fail.Hint(err, "these are the server's own words; correct what they name")
 }
 
 // down stops the server cleanly, with a checkpoint. s.mu is held.
