@@ -198,3 +198,9 @@ func (l *Local) PGExec(ctx context.Context, sql string) error {
 	}
 	return nil
 }
+
+// Ping connects to the server, if that has not been done, and says why it
+// cannot be reached.
+func (l *Local) Ping(ctx context.Context) error {
+	return l.PG(ctx, func(context.Context, pgx.Tx) error { return nil })
+}
