@@ -1,0 +1,16 @@
+-- Who answers. Works on every server since 9.6 and for every role.
+select pg_catalog.current_setting('server_version_num')::bigint,
+       pg_catalog.version(),
+       pg_catalog.pg_is_in_recovery(),
+       extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_postmaster_start_time())::float8,
+       extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.pg_conf_load_time())::float8,
+       pg_catalog.current_setting('data_checksums') = 'on',
+       pg_catalog.current_setting('block_size')::bigint,
+       current_user::text,
+       coalesce((select rolsuper from pg_catalog.pg_roles where rolname = current_user), false),
+       coalesce((select pg_catalog.pg_has_role(current_user, oid, 'USAGE') from pg_catalog.pg_roles where rolname = 'pg_monitor'), false),
+       pg_catalog.current_database()::text,
+       pg_catalog.pg_backend_pid(),
+       pg_catalog.inet_server_addr() is null,
+       pg_catalog.host(pg_catalog.inet_server_addr()) = pg_catalog.host(pg_catalog.inet_client_addr()),
+       (select setting from pg_catalog.pg_settings where name = 'data_directory')
