@@ -10,18 +10,25 @@ import (
 	"headroom/host"
 )
 
-// The files in which Headroom keeps settings of the machine over a reboot.
+// Headroom keeps each setting of the machine in a file of its own, so that one
+// can be taken back without touching another.
 const (
-	SysctlFile   = "/etc/sysctl.d/60-headroom.conf"
-	rulesFolder  = "/etc/udev/rules.d"
-	tmpfilesPath = "/etc/tmpfiles.d"
+	ownPrefix      = "60-headroom-"
+	rulesFolder    = "/etc/udev/rules.d"
+	tmpfilesFolder = "/etc/tmpfiles.d"
+	sysctlFolder   = "/etc/sysctl.d"
 )
 
-// RulesFile is the udev rules file for one block device.
-func RulesFile(device string) string { return rulesFolder + "/60-headroom-" + device + ".rules" }
+// RulesFile is the udev rules file for one attribute of a block device's queue.
+func RulesFile(device, attribute string) string {
+	return rulesFolder + "/" + ownPrefix + device + "-" + attribute + ".rules"
+}
 
 // TmpfilesFile is the systemd-tmpfiles file for one subject.
-func TmpfilesFile(subject string) string { return tmpfilesPath + "/60-headroom-" + subject + ".conf" }
+func TmpfilesFile(subject string) string { return tmpfilesFolder + "/" + ownPrefix + subject + ".conf" }
+
+// SysctlFile is the sysctl.d file for one sysctl.
+func SysctlFile(name string) string { return sysctlFolder + "/" + ownPrefix + name + ".conf" }
 
 // Line is one sysctl set by a file at boot.
 type Line struct {
@@ -32,11 +39,11 @@ type Line struct {
 
 // Boot is what sets kernel figures when the machine starts.
 type Boot struct {
-	Udev     bool              `json:"udev" src:"/etc/udev/rules.d" doc:"udev rules can be kept here"`
-	Tmpfiles bool              `json:"tmpfiles" src:"/etc/tmpfiles.d" doc:"systemd-tmpfiles lines can be kept here"`
-	SysctlD  bool              `json:"sysctl_d" src:"/etc/sysctl.d" doc:"sysctl settings can be kept here"`
-	Own      map[string]string `json:"own" src:"/etc/*/60-headroom*" doc:"Headroom's own files: path to content"`
-	Sysctls  []Line            `json:"sysctls" doc:"sysctls of proc.sysctl that other files set, in the order in which they are applied; the last one wins"`
+	Udev     bool     `json:"udev" src:"/etc/udev/rules.d" doc:"udev rules can be kept here"`
+	Tmpfiles bool     `json:"tmpfiles" src:"/etc/tmpfiles.d" doc:"systemd-tmpfiles lines can be kept here"`
+	SysctlD  bool     `json:"sysctl_d" src:"/etc/sysctl.d" doc:"sysctl settings can be kept here"`
+	Own      []string `json:"own" src:"/etc/*/60-headroom-*" doc:"Headroom's own files among them"`
+	Sysctls  []Line   `json:"sysctls" src:"sysctl.d(5)" doc:"sysctls of proc.sysctl that other files set, in the order in which they are applied; the last one wins"`
 }
 
 // Boots is the fact "proc.boot".
@@ -50,19 +57,13 @@ func readBoot(r host.Reader) (Boot, error) {
 		st, err := r.Stat(p)
 		return err == nil && st.Mode.IsDir()
 	}
-	b := Boot{Udev: isFolder(rulesFolder), Tmpfiles: isFolder(tmpfilesPath), SysctlD: isFolder(path.Dir(SysctlFile)), Own: map[string]string{}, Sysctls: []Line{}}
-	for _, pattern := range []string{RulesFile("*"), TmpfilesFile("*"), SysctlFile} {
-		own, err := r.Glob(pattern)
+	b := Boot{Udev: isFolder(rulesFolder), Tmpfiles: isFolder(tmpfilesFolder), SysctlD: isFolder(sysctlFolder), Own: []string{}, Sysctls: []Line{}}
+	for _, dir := range []string{rulesFolder, tmpfilesFolder, sysctlFolder} {
+		own, err := r.Glob(dir + "/" + ownPrefix + "*")
 		if err != nil {
 			return b, err
 		}
-		for _, p := range own {
-			content, err := r.ReadFile(p)
-			if err != nil {
-				return b, err
-			}
-			b.Own[p] = string(content)
-		}
+		b.Own = append(b.Own, own...)
 	}
 	var err error
 	b.Sysctls, err = foreignSysctls(r)
@@ -80,10 +81,11 @@ func foreignSysctls(r host.Reader) ([]Line, error) {
 			return nil, err
 		}
 		for _, f := range files {
-			byName[path.Base(f)] = f
+			if !strings.HasPrefix(path.Base(f), ownPrefix) {
+				byName[path.Base(f)] = f
+			}
 		}
 	}
-	delete(byName, path.Base(SysctlFile))
 	names := make([]string, 0, len(byName))
 	for n := range byName {
 		names = append(names, n)
@@ -104,7 +106,7 @@ func sysctlLines(r host.Reader, file string) []Line {
 		return nil
 	}
 	var out []Line
-	for _, l := range ParseSysctls(string(raw)) {
+	for _, l := range parseSysctls(string(raw)) {
 		if _, known := (&Sysctl{}).Value(l.Name); known {
 			l.File = file
 			out = append(out, l)
@@ -113,9 +115,9 @@ func sysctlLines(r host.Reader, file string) []Line {
 	return out
 }
 
-// ParseSysctls reads the text of a sysctl.d(5) file; lines that set nothing
+// parseSysctls reads the text of a sysctl.d(5) file; lines that set nothing
 // are left out. File stays empty.
-func ParseSysctls(text string) []Line {
+func parseSysctls(text string) []Line {
 	var out []Line
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -135,7 +137,7 @@ func ParseSysctls(text string) []Line {
 // the same sysctl to something else at boot; ok is false if none does.
 func (b Boot) Overrides(name, value string) (l Line, ok bool) {
 	for _, s := range b.Sysctls {
-		if s.Name == name && (path.Base(s.File) > path.Base(SysctlFile) || s.File == "/etc/sysctl.conf") {
+		if s.Name == name && (path.Base(s.File) > path.Base(SysctlFile(name)) || s.File == "/etc/sysctl.conf") {
 			l, ok = s, s.Value != value
 		}
 	}

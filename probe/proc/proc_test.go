@@ -22,33 +22,33 @@ intr 1
 
 func machine() *host.Fake {
 	return &host.Fake{Time: time.Unix(1e9, 0), Files: map[string]string{
-		"/proc/stat":                                  stat,
-		"/proc/cpuinfo":                               "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu hypervisor sse\n",
-		"/proc/self/cgroup":                           "0::/app/worker\n",
-		"/sys/fs/cgroup/app/cpu.max":                  "150000 100000\n",
-		"/sys/fs/cgroup/app/worker/cpu.max":           "max 100000\n",
-		"/sys/fs/cgroup/app/worker/memory.max":        "1073741824\n",
-		"/proc/meminfo":                               "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\nHugePages_Total: 4\nHugepagesize: 2048 kB\nDirty: bad kB\n",
-		"/sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
-		"/proc/sys/vm/swappiness":                     "60\n",
-		"/proc/sys/vm/dirty_ratio":                    "lots\n",
-		"/proc/sys/kernel/sched_rt_period_us":         "1000000\n",
-		"/proc/pressure/cpu":                          "some avg10=1.50 avg60=0.00 avg300=0.00 total=2000000\n",
-		"/proc/pressure/memory":                       "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=12.00 avg300=0.00 total=0\n",
-		"/proc/pressure/io":                           "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
-		"/etc/sysctl.d/60-headroom.conf":              "vm.swappiness = 10\n",
-		"/etc/sysctl.d/10-early.conf":                 "vm.swappiness=30\n",
-		"/etc/sysctl.d/99-late.conf":                  "# vm.swappiness=1\n-vm/swappiness = 40\nnet.ipv4.ip_forward=1\n",
-		"/usr/lib/sysctl.d/99-late.conf":              "vm.swappiness=99\n",
-		"/etc/udev/rules.d/60-headroom-vda.rules":     "rule\n",
-		"/proc/uptime":                                "123.5 99\n",
-		"/etc/os-release":                             "NAME=x\nPRETTY_NAME=\"Some Linux 9\"\n",
-		"/proc/sys/kernel/osrelease":                  "6.1.0\n",
-		"/proc/1/cgroup":                              "0::/kubepods/x\n",
-		"/proc/diskstats":                             " 254 0 vda 10 0 8 1 20 0 16 1 0 1 1\n",
-		"/proc/7/stat":                                "7 (a) b (c)) S 1 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 1 0 99 1 1\n",
-		"/proc/8/stat":                                "8 (idle) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 1 1\n",
-		"/sys/devices/system/node/node0/cpulist":      "0-1\n",
+		"/proc/stat":                                         stat,
+		"/proc/cpuinfo":                                      "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu hypervisor sse\n",
+		"/proc/self/cgroup":                                  "0::/app/worker\n",
+		"/sys/fs/cgroup/app/cpu.max":                         "150000 100000\n",
+		"/sys/fs/cgroup/app/worker/cpu.max":                  "max 100000\n",
+		"/sys/fs/cgroup/app/worker/memory.max":               "1073741824\n",
+		"/proc/meminfo":                                      "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\nHugePages_Total: 4\nHugepagesize: 2048 kB\nDirty: bad kB\n",
+		"/sys/kernel/mm/transparent_hugepage/enabled":        "[always] madvise never\n",
+		"/proc/sys/vm/swappiness":                            "60\n",
+		"/proc/sys/vm/dirty_ratio":                           "lots\n",
+		"/proc/sys/kernel/sched_rt_period_us":                "1000000\n",
+		"/proc/pressure/cpu":                                 "some avg10=1.50 avg60=0.00 avg300=0.00 total=2000000\n",
+		"/proc/pressure/memory":                              "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=12.00 avg300=0.00 total=0\n",
+		"/proc/pressure/io":                                  "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+		"/etc/sysctl.d/60-headroom-vm.swappiness.conf":       "vm.swappiness = 10\n",
+		"/etc/sysctl.d/10-early.conf":                        "vm.swappiness=30\n",
+		"/etc/sysctl.d/99-late.conf":                         "# vm.swappiness=1\n-vm/swappiness = 40\nnet.ipv4.ip_forward=1\n",
+		"/usr/lib/sysctl.d/99-late.conf":                     "vm.swappiness=99\n",
+		"/etc/udev/rules.d/60-headroom-vda-rotational.rules": "rule\n",
+		"/proc/uptime":                                       "123.5 99\n",
+		"/etc/os-release":                                    "NAME=x\nPRETTY_NAME=\"Some Linux 9\"\n",
+		"/proc/sys/kernel/osrelease":                         "6.1.0\n",
+		"/proc/1/cgroup":                                     "0::/kubepods/x\n",
+		"/proc/diskstats":                                    " 254 0 vda 10 0 8 1 20 0 16 1 0 1 1\n",
+		"/proc/7/stat":                                       "7 (a) b (c)) S 1 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 1 0 99 1 1\n",
+		"/proc/8/stat":                                       "8 (idle) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 1 1\n",
+		"/sys/devices/system/node/node0/cpulist":             "0-1\n",
 	}}
 }
 
@@ -92,7 +92,7 @@ func TestFactsOfAMachine(t *testing.T) {
 
 func TestBootTellsWhoWins(t *testing.T) {
 	b := fact.Get(gather(t, machine()), Boots)
-	if !b.Udev || !b.SysctlD || b.Tmpfiles || b.Own[RulesFile("vda")] != "rule\n" || len(b.Own) != 2 {
+	if !b.Udev || !b.SysctlD || b.Tmpfiles || len(b.Own) != 2 || b.Own[0] != RulesFile("vda", "rotational") || b.Own[1] != SysctlFile("vm.swappiness") {
 		t.Errorf("boot = %+v", b)
 	}
 	l, ok := b.Overrides("vm.swappiness", "10")
@@ -209,7 +209,7 @@ func FuzzParsers(f *testing.F) {
 				t.Errorf("moved %+v", m)
 			}
 		}
-		ParseSysctls(string(b))
+		parseSysctls(string(b))
 		fake := &host.Fake{Files: map[string]string{"/proc/self/cgroup": string(b)}}
 		quota(fake)
 	})
