@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,8 @@ const (
 type pgLink struct {
 	mu     sync.Mutex
 	conn   *pgx.Conn
-	pooled bool // a pooler stands between us and the server
+	pooled bool  // a pooler stands between us and the server
+	failed error // why connecting failed; asked once, so that a dead server costs one time-out
 }
 
 // Pooled says whether a connection pooler (PgBouncer and its like) answers in
@@ -39,9 +41,11 @@ func (l *Local) Pooled() bool {
 	return l.pg.pooled
 }
 
+// close ends the connection and forgets a failure: the next use connects anew.
 func (p *pgLink) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.failed = nil
 	if p.conn != nil {
 		ctx, stop := context.WithTimeout(context.Background(), time.Second)
 		defer stop()
@@ -59,9 +63,16 @@ func (p *pgLink) open(ctx context.Context, o Options) (*pgx.Conn, error) {
 	if p.conn != nil && !p.conn.IsClosed() {
 		return p.conn, nil
 	}
+	if p.failed == nil {
+		p.failed = p.connect(ctx, o)
+	}
+	return p.conn, p.failed
+}
+
+func (p *pgLink) connect(ctx context.Context, o Options) error {
 	cfg, err := pgx.ParseConfig(o.DSN)
 	if err != nil {
-		return nil, fail.Hint(fmt.Errorf("read the connection string: %w", err),
+		return fail.Hint(fmt.Errorf("read the connection string: %w", err),
 			"write it as libpq does: --db 'host=/var/run/postgresql dbname=postgres' or --db postgres://user@host/db")
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
@@ -72,15 +83,15 @@ func (p *pgLink) open(ctx context.Context, o Options) (*pgx.Conn, error) {
 	cfg.ConnectTimeout = dialTimeout
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, connectHint(err, cfg)
+		return connectHint(err, cfg)
 	}
 	var pid uint32
 	if err := conn.QueryRow(ctx, "select pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
 		_ = conn.Close(ctx)
-		return nil, fmt.Errorf("ask the server who it is: %w", err)
+		return fmt.Errorf("ask the server who it is: %w", err)
 	}
 	p.conn, p.pooled = conn, pid != conn.PgConn().PID()
-	return conn, nil
+	return nil
 }
 
 // connectHint adds the way out that fits the reason.
@@ -96,6 +107,9 @@ func connectHint(err error, cfg *pgx.ConnConfig) error {
 	}
 	switch pe.Code {
 	case "28P01", "28000":
+		if pe.Code == "28000" && strings.Contains(strings.ToLower(pe.Message), "peer") || strings.Contains(pe.Message, "does not exist") {
+			return fail.Hint(out, "connect as a user that the server knows: --db 'user=…', or run it as the server's account: runuser -u postgres -- headroom …")
+		}
 		return fail.Hint(out, "give the password in ~/.pgpass or PGPASSWORD, or check pg_hba.conf and the user (PGUSER)")
 	case "3D000":
 		return fail.Hint(out, "name a database that exists with --db 'dbname=…' or PGDATABASE")

@@ -121,7 +121,8 @@ func (l *Local) awaitPG(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, 60*time.Second)
 	defer stop()
 	for {
-		err := l.PG(ctx, func(context.Context, pgx.Tx) error { return nil })
+		l.pg.close()
+		err := l.Ping(ctx)
 		if err == nil {
 			return nil
 		}
