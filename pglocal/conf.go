@@ -10,6 +10,9 @@ import (
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
+// reserved are the settings that this package needs to find and own a server.
+var reserved = []string{"unix_socket_directories", "listen_addresses", "port", "cluster_name", "data_directory", "hba_file"}
+
 // confLines writes settings as postgresql.conf has them, sorted by name. Any
 // value is quoted; what it means is for the server to say.
 func confLines(settings map[string]string) (string, error) {
@@ -19,6 +22,9 @@ func confLines(settings map[string]string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if !settingName.MatchString(name) {
 			return "", fmt.Errorf("write setting %q: not a setting's name", name)
+		}
+		if slices.Contains(reserved, strings.ToLower(name)) {
+			return "", fmt.Errorf("write setting %s: a private server chooses it itself", name)
 		}
 		fmt.Fprintf(&b, "%s = '%s'\n", name, quote.Replace(settings[name]))
 	}

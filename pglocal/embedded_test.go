@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"headroom/testkit/need"
 )
 
 var allMajors = flag.Bool("pglocal.all", false, "start every major version that can be fetched, not only the newest")
 
 func TestEmbedded(t *testing.T) {
+	need.Have(t, "embedded")
 	majors := []int{newestMajor}
 	if *allMajors {
 		majors = []int{15, 16, 17, 18}
@@ -24,9 +27,7 @@ func TestEmbedded(t *testing.T) {
 			if s.Major != major || !strings.HasPrefix(s.Version, fmt.Sprint(major, ".")) {
 				t.Errorf("Major, Version = %d, %q", s.Major, s.Version)
 			}
-			if err := s.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			standbys(t, s)
 		})
 	}
 }

@@ -44,7 +44,7 @@ func serverAccount() (*host.Account, error) {
 func parentFolder(o Options, acct *host.Account) (string, error) {
 	if o.Parent != "" {
 		dir, err := ready(o.Parent, acct)
-		return dir, fail.Hint(err, "name a folder that the account %s can enter, such as /tmp/pg", acct.Name)
+		return dir, fail.Hint(err, "name a folder of your own that others cannot write to and the account %s can enter", acct.Name)
 	}
 	dirs, err := host.OwnDirs()
 	if err != nil {
@@ -57,7 +57,8 @@ func parentFolder(o Options, acct *host.Account) (string, error) {
 	}
 	tmp := filepath.Join(os.TempDir(), fmt.Sprintf("headroom-%d", os.Getuid()))
 	o.say("the server's account cannot use %s; private servers go to %s", want, tmp)
-	return ready(tmp, acct)
+	dir, err = ready(tmp, acct)
+	return dir, fail.Hint(err, "name a folder that the server's account can enter with HEADROOM_STATE")
 }
 
 // ready makes the folder and checks that it is ours and that the account can

@@ -213,6 +213,7 @@ func TestServerEndsWithItsOwner(t *testing.T) {
 }
 
 func TestSweepEndsOrphans(t *testing.T) {
+	t.Parallel()
 	parent := folder(t)
 	o, kill, _ := child(t, nil, parent)
 	// A stopped process cannot heed the kernel's signal: a worst case.
@@ -256,6 +257,40 @@ func TestSweepEndsOrphans(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(strange, "precious")); err != nil {
 		t.Errorf("a folder that is not ours is gone: %v", err)
+	}
+}
+
+func TestSweepWithoutRecord(t *testing.T) {
+	t.Parallel()
+	parent := folder(t)
+	o, kill, _ := child(t, nil, parent)
+	if err := os.WriteFile(filepath.Join(o.Dir, "owner.json"), []byte("{torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(o.Server, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := kill(); err != nil {
+		t.Fatal(err)
+	}
+	unborn := filepath.Join(parent, "pg-aaaaaaaa")
+	draft := filepath.Join(parent, "postgresql-18.6.0.tmp")
+	for _, dir := range []string{filepath.Join(unborn, "s"), draft} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swept, err := Sweep(t.Context(), parent)
+	if err != nil || len(swept) != 1 || swept[0].Folder != o.Dir || len(swept[0].Stopped) == 0 {
+		t.Errorf("swept %v, %v; want %s and its processes", swept, err, o.Dir)
+	}
+	for _, dir := range []string{o.Dir, unborn, draft} {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is still there", dir)
+		}
+	}
+	if startTime(o.Server) != 0 {
+		t.Error("the orphan lives on")
 	}
 }
 

@@ -14,7 +14,8 @@
 //
 // Beside them lie template-* (data folders fresh from initdb, which new
 // servers are copies of, remade after each boot) and postgresql-* (server
-// programs fetched because none were installed).
+// programs that were fetched, because none of that version were installed,
+// from Maven Central or the repository that HEADROOM_MAVEN names).
 //
 // PostgreSQL refuses to run as root: as root, servers run as the account
 // postgres, or nobody where that is missing; else as ourselves.
@@ -52,7 +53,8 @@ type Options struct {
 	// 0 is the newest that is installed, or 18 if none is. A version that is
 	// not installed is fetched once and kept.
 	Major int
-	// Settings are written to postgresql.conf as they are.
+	// Settings are written to postgresql.conf as they are, save for the few
+	// that a private server chooses itself (see above), which are refused.
 	Settings map[string]string
 	// Parent is the folder that holds the servers' folders; "" for "pg" in
 	// the cache folder of host.OwnDirs, or below the temporary folder where
@@ -132,11 +134,11 @@ func start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	swept, err := Sweep(ctx, o.Parent)
-	if err != nil {
-		return nil, err
-	}
 	for _, w := range swept {
 		o.say("%s", w)
+	}
+	if err != nil { // what cannot be removed is in nobody's way
+		o.say("%v", err)
 	}
 	prog, err := findProgram(ctx, o)
 	if err != nil {
@@ -262,7 +264,7 @@ func (s *Server) Log(n int) []string {
 func (s *Server) configure(settings map[string]string) error {
 	conf, err := confLines(settings)
 	if err != nil {
-		return fail.Hint(err, "a setting's name is letters, digits and underscores, with at most one dot")
+		return fail.Hint(err, "correct or leave out that setting")
 	}
 	if s.opt.NoFsync {
 		conf += "fsync = off\n"

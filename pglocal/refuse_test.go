@@ -41,15 +41,17 @@ func refused(t *testing.T, o Options, words ...string) error {
 }
 
 func TestBadSettings(t *testing.T) {
+	parent := folder(t)
 	for _, c := range []struct{ name, value, words string }{
 		{"shared_bufers", "1GB", `unrecognized configuration parameter "shared_bufers"`},
 		{"work_mem", "lots", `invalid value for parameter "work_mem": "lots"`},
 		{"max_connections", "0", `0 is outside the valid range for parameter "max_connections"`},
 		{"max_wal_size = 1GB #", "x", "not a setting's name"},
+		{"Port", "5433", "chooses it itself"},
 		{"shared_preload_libraries", "no_such_thing", `could not access file "no_such_thing"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			refused(t, Options{Parent: folder(t), Settings: map[string]string{c.name: c.value}}, c.words)
+			refused(t, Options{Parent: parent, Settings: map[string]string{c.name: c.value}}, c.words)
 		})
 	}
 }
@@ -141,6 +143,7 @@ func TestParentOutOfReach(t *testing.T) {
 	if os.Getuid() == 0 {
 		refused(t, Options{Parent: shut}, "enter "+filepath.Dir(shut))
 		t.Setenv("HEADROOM_STATE", shut)
+		t.Setenv("TMPDIR", folder(t))
 		if s := run(t, Options{}); strings.HasPrefix(s.DataDir, shut) {
 			t.Errorf("the server is in %s, where its account cannot go", s.DataDir)
 		}

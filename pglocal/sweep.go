@@ -19,7 +19,7 @@ import (
 type Swept struct {
 	Name    string // the server's name
 	Folder  string
-	Owner   int   // pid of the process that had started it and is gone
+	Owner   int   // pid of the process that had started it and is gone; 0 if the record was lost
 	Stopped []int // pids of server processes that still ran
 }
 
@@ -29,6 +29,9 @@ func (w Swept) String() string {
 	if len(w.Stopped) > 0 {
 		did = fmt.Sprintf("ended %d processes and ", len(w.Stopped))
 	}
+	if w.Owner == 0 {
+		return fmt.Sprintf("a private server was left and its record is lost: %sremoved %s", did, w.Folder)
+	}
 	return fmt.Sprintf("private server %q was left by process %d, which is gone: %sremoved %s", w.Name, w.Owner, did, w.Folder)
 }
 
@@ -36,6 +39,7 @@ func (w Swept) String() string {
 var (
 	folderName   = regexp.MustCompile(`^pg-[a-z2-7]{8}$`)
 	templateName = regexp.MustCompile(`^template-[0-9a-z]{8}-[0-9]+-[0-9a-f]{12}(\.lock|\.tmp)?$`)
+	draftName    = regexp.MustCompile(`^(template|postgresql)-[0-9a-z.-]+\.tmp$`)
 )
 
 // Sweep removes what servers below parent left when the process that started
@@ -67,6 +71,8 @@ func Sweep(ctx context.Context, parent string) ([]Swept, error) {
 		switch {
 		case templateName.MatchString(e.Name()) && !strings.HasPrefix(e.Name(), templatePrefix()):
 			errs = append(errs, os.RemoveAll(dir))
+		case draftName.MatchString(e.Name()):
+			errs = append(errs, sweepDraft(dir))
 		case folderName.MatchString(e.Name()) && e.IsDir():
 			w, err := sweepOne(dir)
 			errs = append(errs, err)
@@ -100,19 +106,33 @@ func sweepOne(dir string) (*Swept, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s/owner.json: %w", dir, err)
+		r = record{} // unreadable: the folder and its lock tell enough
 	}
 	w := &Swept{Name: r.Name, Folder: dir, Owner: r.Owner.PID}
 	if w.Stopped, err = reap(filepath.Join(dir, "data"), r); err != nil {
 		return nil, err
 	}
-	if filepath.Dir(r.SocketDir) != dir {
+	if r.SocketDir != "" && filepath.Dir(r.SocketDir) != dir {
 		err = os.RemoveAll(r.SocketDir)
 	}
 	if err := errors.Join(err, removeFolder(dir)); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// sweepDraft removes a template or unpacked programs that were never
+// finished, unless somebody is at it.
+func sweepDraft(dir string) error {
+	f, err := os.OpenFile(strings.TrimSuffix(dir, ".tmp")+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if free, err := tryLock(f); !free {
+		return err
+	}
+	return os.RemoveAll(dir)
 }
 
 // removeFolder removes a server's folder, the record last: an interrupted
@@ -184,9 +204,7 @@ func reap(dataDir string, r record) ([]int, error) {
 	return ended, forget(dataDir, shm)
 }
 
-// inhabitants lists the processes of the server: those whose working folder
-// is the data folder, which run the recorded program, and which began no
-// earlier than the recorded owner.
+// inhabitants lists the processes of the server in dataDir.
 func inhabitants(dataDir string, r record) []int {
 	m := machine()
 	procs, err := m.Glob("/proc/[0-9]*")
@@ -203,18 +221,25 @@ func inhabitants(dataDir string, r record) []int {
 	return pids
 }
 
+// lives says whether a process belongs to the server in dataDir: its working
+// folder is the data folder (a server's processes never leave it), and either
+// it is the very postmaster of the record, or it runs the recorded program
+// and is younger than the recorded owner.
 func lives(pid int, dataDir string, r record) bool {
 	m := machine()
 	cwd, err := m.Resolve(fmt.Sprintf("/proc/%d/cwd", pid))
 	if err != nil || cwd != dataDir {
 		return false
 	}
+	if pid == r.Server.PID && r.Server.alive() {
+		return true // even if an upgrade has replaced its program
+	}
 	exe, err := m.Resolve(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil || exe != r.Program {
+	if err != nil || filepath.Base(exe) != "postgres" || r.Program != "" && exe != r.Program {
 		return false
 	}
 	began := startTime(pid)
-	return began != 0 && r.Owner.Boot == bootID() && began >= r.Owner.Start
+	return began != 0 && (r.Owner.Boot != bootID() || began >= r.Owner.Start)
 }
 
 // endProcess signals a process through a descriptor, so that the signal

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 
 	"headroom/fail"
 	"headroom/host"
@@ -39,15 +41,24 @@ func template(ctx context.Context, o Options, prog program, acct *host.Account) 
 	if err := ownedFolder(tmp, acct); err != nil {
 		return "", fmt.Errorf("make a data folder: %w", err)
 	}
-	argv := append([]string{filepath.Join(prog.bin, "initdb"), "-D", tmp}, args...)
-	if _, err := (host.Cmd{Argv: argv, As: acct}).Run(ctx, 1<<16); err != nil {
+	if err := initdb(ctx, prog, acct, append([]string{"-D", tmp}, args...)); err != nil {
 		err = fmt.Errorf("make a data folder: %w", err)
-		return "", fail.Hint(errors.Join(err, os.RemoveAll(tmp)), "see initdb's own words; its arguments can be given with InitArgs only")
+		return "", fail.Hint(errors.Join(err, os.RemoveAll(tmp)), "these are initdb's own words; correct what they name, or leave out the arguments given to it")
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		return "", fmt.Errorf("make a data folder: %w", err)
 	}
 	return dir, nil
+}
+
+// initdb runs initdb so that it ends when we die: the thread it is tied to
+// must not end before.
+func initdb(ctx context.Context, prog program, acct *host.Account, args []string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := host.Cmd{Argv: append([]string{filepath.Join(prog.bin, "initdb")}, args...), As: acct, DieWithUs: syscall.SIGKILL}
+	_, err := c.Run(ctx, 1<<16)
+	return err
 }
 
 // templatePrefix begins the names of this boot's templates.
