@@ -3,7 +3,9 @@ package pglocal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,9 +45,16 @@ type owned struct {
 	Dir, DSN    string
 }
 
-// child runs this program again, as acct, and returns its server, a way to
-// kill it, and a way to have it stop in peace.
-func child(t *testing.T, acct *host.Account, parent string) (o owned, kill, end func() error) {
+// owner is this program run again, with a server of its own.
+type owner struct {
+	said *os.File // what it tells
+	hold *os.File // closed: it stops its server and ends
+	kill func()   // kill -9
+	wait func() error
+}
+
+// runOwner runs this program again as acct (nil: as ourselves).
+func runOwner(t *testing.T, acct *host.Account, parent string) owner {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -60,12 +69,11 @@ func child(t *testing.T, acct *host.Account, parent string) (o owned, kill, end 
 		if err := os.WriteFile(exe, b, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = os.Remove(exe) })
 	}
 	stdin, hold, err1 := os.Pipe()
 	said, stdout, err2 := os.Pipe()
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
 	}
 	x, err := host.Cmd{Argv: []string{exe}, As: acct, Stdin: stdin, Output: stdout, Detach: true,
 		Env: []string{"PGLOCAL_TEST_OWNER=1", "PGLOCAL_TEST_PARENT=" + parent}}.Start()
@@ -73,14 +81,21 @@ func child(t *testing.T, acct *host.Account, parent string) (o owned, kill, end 
 		t.Fatal(err)
 	}
 	_, _ = stdin.Close(), stdout.Close()
-	dec := json.NewDecoder(said)
-	if err := dec.Decode(&o); err != nil {
-		t.Fatalf("the child did not start a server: %v (run %s with PGLOCAL_TEST_OWNER=1)", err, exe)
+	c := owner{said: said, hold: hold, wait: x.Wait}
+	c.kill = func() { _ = x.Process.Kill(); _ = x.Wait() }
+	t.Cleanup(func() { _ = x.Process.Kill(); _, _ = said.Close(), hold.Close() })
+	return c
+}
+
+// child is runOwner that waits until the server runs. It returns what was
+// told of the server, a way to kill the owner, and a way to end it in peace.
+func child(t *testing.T, acct *host.Account, parent string) (o owned, kill func(), end func() error) {
+	t.Helper()
+	c := runOwner(t, acct, parent)
+	if err := json.NewDecoder(c.said).Decode(&o); err != nil {
+		t.Fatalf("the child did not start a server: %v", err)
 	}
-	kill = func() error { _ = x.Process.Kill(); _ = x.Wait(); return hold.Close() }
-	end = func() error { _ = hold.Close(); return x.Wait() }
-	t.Cleanup(func() { _ = x.Process.Kill() })
-	return o, kill, end
+	return o, c.kill, func() error { return errors.Join(c.hold.Close(), c.wait()) }
 }
 
 // folder is a folder for servers that any account can enter.
@@ -199,9 +214,7 @@ func TestServerEndsWithItsOwner(t *testing.T) {
 	if swept, err := Sweep(t.Context(), parent); err != nil || len(swept) > 0 {
 		t.Fatalf("swept a living server: %v, %v", swept, err)
 	}
-	if err := kill(); err != nil {
-		t.Fatal(err)
-	}
+	kill()
 	eventually(t, "the server has ended by itself", func() bool { return startTime(o.Server) == 0 })
 	swept, err := Sweep(t.Context(), parent)
 	if err != nil || len(swept) != 1 || swept[0].Folder != o.Dir {
@@ -210,6 +223,42 @@ func TestServerEndsWithItsOwner(t *testing.T) {
 	if left := servers(t, parent); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// TestKilledAtAnyMoment kills owners while they make a data folder, copy it,
+// start the server, or have it.
+func TestKilledAtAnyMoment(t *testing.T) {
+	parent := folder(t)
+	for i := range 12 {
+		delay := time.Duration(rand.IntN(600)) * time.Millisecond
+		c := runOwner(t, nil, parent)
+		time.Sleep(delay)
+		c.kill()
+		eventually(t, "no process lives below the folder", func() bool { return len(below(t, parent)) == 0 })
+		if _, err := Sweep(t.Context(), parent); err != nil {
+			t.Fatal(err)
+		}
+		left, err := filepath.Glob(filepath.Join(parent, "*.tmp"))
+		if left = append(left, servers(t, parent)...); err != nil || len(left) > 0 {
+			t.Errorf("round %d, killed after %v: left behind %v", i, delay, left)
+		}
+	}
+}
+
+// below lists the processes whose working folder is below a folder.
+func below(t *testing.T, folder string) []string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, l := range links {
+		if cwd, err := os.Readlink(l); err == nil && strings.HasPrefix(cwd, folder+"/") {
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 func TestSweepEndsOrphans(t *testing.T) {
@@ -224,9 +273,7 @@ func TestSweepEndsOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kill(); err != nil {
-		t.Fatal(err)
-	}
+	kill()
 	strange := filepath.Join(parent, "pg-database")
 	if err := os.MkdirAll(filepath.Join(strange, "precious"), 0o755); err != nil {
 		t.Fatal(err)
@@ -270,9 +317,7 @@ func TestSweepWithoutRecord(t *testing.T) {
 	if err := syscall.Kill(o.Server, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := kill(); err != nil {
-		t.Fatal(err)
-	}
+	kill()
 	unborn := filepath.Join(parent, "pg-aaaaaaaa")
 	draft := filepath.Join(parent, "postgresql-18.6.0.tmp")
 	for _, dir := range []string{filepath.Join(unborn, "s"), draft} {
