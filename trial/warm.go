@@ -187,11 +187,7 @@ func (r *run) plan() error {
 const power = 0.95
 
 func (r *run) rule() stats.Rule {
-	better := stats.Lower
-	if r.res.Measures[0].Higher {
-		better = stats.Higher
-	}
-	return r.opt.rule(better, len(r.arms))
+	return r.opt.rule(r.res.Primary().better(), len(r.arms))
 }
 
 // order is the order of arms in each block: random and balanced where arms
