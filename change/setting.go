@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"headroom/crash"
 	"headroom/fail"
 	"headroom/host"
 )
@@ -372,11 +373,23 @@ func (s Setting) Apply(ctx context.Context, w host.Writer) error {
 		if err := w.PGExec(ctx, stmt); err != nil {
 			return fmt.Errorf("%s: %w", stmt, err)
 		}
+		crash.At("change.setting-one-stored")
 	}
-	if s.Restart {
-		return w.PGRestart(ctx)
+	crash.At("change.setting-stored")
+	if err := reload(ctx, w); err != nil || !s.Restart {
+		return err
 	}
-	return reload(ctx, w)
+	crash.At("change.setting-reloaded")
+	hs, err := s.look(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, h := range hs {
+		if h.pending {
+			return w.PGRestart(ctx)
+		}
+	}
+	return nil // nothing waits for a restart: spare the connections
 }
 
 // reload has the server read its configuration again and waits until our own

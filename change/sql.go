@@ -16,9 +16,9 @@ import (
 type SQL struct {
 	Name  string `json:"name"`  // the object, for people: "index public.t_i"
 	Do    string `json:"do"`    // one statement, outside of a transaction
-	Back string `json:"back"`  // one statement that takes Do back
+	Back  string `json:"back"`  // one statement that takes Do back
 	Check string `json:"check"` // a query that yields one text
-	Gives string `json:"gives"`  // what Check yields after Do
+	Gives string `json:"gives"` // what Check yields after Do
 }
 
 // Kind implements Step.

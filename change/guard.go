@@ -1,0 +1,257 @@
+package change
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"headroom/crash"
+	"headroom/fail"
+	"headroom/host"
+)
+
+// How the guard is talked to. Its first extra descriptor is a pipe that ends
+// when the applying process does; into the second it writes one line when it
+// stands by, or why it cannot.
+const (
+	guardAliveFD = 3
+	guardArmedFD = 4
+	guardArmed   = "armed"
+	guardStart   = 20 * time.Second // how long it may take to stand by
+	guardPoll    = 100 * time.Millisecond
+	guardApply   = 15 * time.Minute // an apply that takes longer than this and the confirmation hangs
+	guardTry     = 2 * time.Minute  // how long the guard tries to reach what it must take back
+)
+
+// guard is the parent's end of the guarding process; nil if none was asked for.
+type guard struct{ alive *os.File }
+
+// release lets the guard know that this process has no more to say.
+func (g *guard) release() {
+	if g != nil {
+		_ = g.alive.Close()
+	}
+}
+
+// arm starts the process that takes the change back unless it is confirmed,
+// and returns when it stands by: before the first step.
+func (r *run) arm(ctx context.Context) (*guard, error) {
+	if r.o.ConfirmWithin <= 0 {
+		return nil, nil
+	}
+	aliveR, aliveW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the guard: %w", err)
+	}
+	armedR, armedW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), aliveR.Close(), aliveW.Close())
+	}
+	defer armedR.Close()
+	pid, err := r.startGuard(aliveR, armedW)
+	_, _ = aliveR.Close(), armedW.Close()
+	if err == nil {
+		err = awaitArmed(ctx, armedR)
+	}
+	if err == nil {
+		err = r.log.add(Record{Type: recArmed, Note: fmt.Sprintf("process %d", pid)})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), aliveW.Close())
+	}
+	crash.At("change.guard-armed")
+	return &guard{aliveW}, nil
+}
+
+func (r *run) startGuard(extra ...*os.File) (pid int, err error) {
+	var c host.Cmd
+	if r.o.Guard != nil {
+		c = *r.o.Guard
+	} else {
+		self, err := os.Executable()
+		if err != nil {
+			return 0, err
+		}
+		c = host.Cmd{Argv: []string{self, "guard"}, Env: os.Environ()}
+	}
+	c.Argv = append(append([]string{}, c.Argv...), r.log.id)
+	c.Detach, c.Extra = true, extra
+	x, err := c.Start()
+	if err != nil {
+		return 0, err
+	}
+	go func() { _ = x.Wait() }() // so that it leaves no zombie; as a rule it outlives us
+	return x.Process.Pid, nil
+}
+
+func awaitArmed(ctx context.Context, f *os.File) error {
+	if err := f.SetReadDeadline(time.Now().Add(guardStart)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })
+	defer stop()
+	line, err := bufio.NewReader(io.LimitReader(f, 4096)).ReadString('\n')
+	line = strings.TrimSpace(line)
+	switch {
+	case line == guardArmed:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case line != "":
+		return errors.New(line)
+	}
+	return fmt.Errorf("it did not stand by: %w", err)
+}
+
+// Guard is the body of the process that Apply starts for ConfirmWithin. It
+// returns when the change is settled: confirmed, taken back by somebody, or
+// taken back by itself because the time is over, the applying process died
+// before it was done, or ctx ended.
+func Guard(ctx context.Context, w host.Writer, id string, o Options) error {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	alive, armed := os.NewFile(guardAliveFD, "alive"), os.NewFile(guardArmedFD, "armed")
+	if st, err := alive.Stat(); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
+		return fail.With(errors.New("guard: it is started by `headroom apply --confirm-within`, not by hand"), fail.Usage)
+	}
+	parent := os.Getppid()
+	e, err := o.Journal.Get(id)
+	if err == nil && e.Plan == nil {
+		err = fmt.Errorf("guard %s: its journal cannot be read", id)
+	}
+	if err == nil {
+		err = e.Plan.here(ctx, w)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(armed, strings.ReplaceAll(err.Error(), "\n", " "))
+		return err
+	}
+	if c, ok := w.(interface{ Close() }); ok {
+		c.Close() // an idle connection would not survive a restart of the server
+	}
+	crash.At("change.guard-ready")
+	if _, err := fmt.Fprintln(armed, guardArmed); err != nil {
+		return fmt.Errorf("guard %s: %w", id, err)
+	}
+	_ = armed.Close()
+	why := watch(ctx, o.Journal, e, alive, parent)
+	if why == "" {
+		return nil
+	}
+	crash.At("change.guard-expired")
+	return guardBack(w, id, o, why)
+}
+
+// watch returns when the change is settled, with "", or must be taken back,
+// with the reason.
+func watch(ctx context.Context, j *Journal, e Entry, alive *os.File, parent int) string {
+	gone := make(chan struct{})
+	go func() { _, _ = io.Copy(io.Discard, alive); close(gone) }()
+	tick := time.NewTicker(guardPoll)
+	defer tick.Stop()
+	hung := time.After(e.Confirm + guardApply)
+	var over <-chan time.Time // runs by the monotonic clock, whatever happens to the other
+	died := false
+	for {
+		select {
+		case <-ctx.Done():
+			return "the guard was ended"
+		case <-over:
+			return "it was not confirmed in time"
+		case <-hung:
+			if os.Getppid() == parent {
+				_ = syscall.Kill(parent, syscall.SIGKILL)
+			}
+			return "applying it took too long"
+		case <-gone:
+			died, gone = true, nil
+		case <-tick.C:
+		}
+		now, err := j.Get(e.ID)
+		if err != nil {
+			continue
+		}
+		switch now.Phase {
+		case Begun, Applying, Reverting:
+			if died {
+				return "the process that applied it died"
+			}
+		case Awaiting:
+			if over == nil {
+				over = time.After(min(time.Until(now.ConfirmBy), e.Confirm))
+			}
+		default:
+			return ""
+		}
+	}
+}
+
+// guardBack takes the change back, trying for a while.
+func guardBack(w host.Writer, id string, o Options, why string) error {
+	ctx, stop := context.WithTimeout(context.Background(), guardTry)
+	defer stop()
+	l, err := o.Journal.await(ctx, "guard "+id)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	for {
+		e, err := o.Journal.Get(id)
+		if err != nil {
+			return err
+		}
+		if e.Phase == Applied || e.Phase == Reverted || e.Phase == Abandoned {
+			return nil // settled by somebody else while we waited for the lock
+		}
+		if err = reach(ctx, w, e, o); err == nil {
+			if _, err = backUnasked(ctx, w, e, o, why); err == nil {
+				return nil
+			}
+		}
+		var m *Moved
+		if errors.As(err, &m) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, o.Journal.append(id, Record{Type: recFailed, Note: err.Error()}))
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// Confirm keeps a change that was applied with ConfirmWithin. Too late is an
+// error: it is being taken back then.
+func Confirm(ctx context.Context, id string, o Options) (Result, error) {
+	wait, stop := context.WithTimeout(ctx, 5*time.Second)
+	defer stop()
+	l, err := o.Journal.await(wait, "confirm "+id)
+	if err != nil {
+		return Result{}, err
+	}
+	defer l.release()
+	e, err := o.Journal.Get(id)
+	if err != nil {
+		return Result{}, err
+	}
+	switch {
+	case e.Phase == Applied:
+		return Result{ID: id, Phase: Applied, Notes: []string{"nothing to do: change " + id + " is confirmed already"}}, nil
+	case e.Phase != Awaiting:
+		return Result{}, fmt.Errorf("confirm %s: it does not wait for it: it is %s", id, e.Phase)
+	case time.Now().After(e.ConfirmBy):
+		return Result{}, fail.Hint(fmt.Errorf("confirm %s: too late, it is taken back since %s", id, e.ConfirmBy.Format(time.RFC3339)), "apply it again")
+	}
+	crash.At("change.confirm-before-record")
+	if err := o.Journal.append(id, Record{Type: recConfirmed}); err != nil {
+		return Result{}, err
+	}
+	crash.At("change.confirm-recorded")
+	return Result{ID: id, Phase: Applied}, nil
+}

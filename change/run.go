@@ -1,0 +1,237 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"headroom/crash"
+	"headroom/fail"
+	"headroom/host"
+)
+
+// Risks that are accepted by name (Options.Accept).
+const (
+	AcceptRestart    = "restart"      // restart a server, which cuts every connection
+	AcceptForeign    = "foreign-edit" // overwrite what somebody else changed since
+	AcceptLostServer = "lost-server"  // give up what cannot be reached or read any more
+)
+
+// Options steers Apply, Revert, Hold, Recover, Confirm and Guard.
+type Options struct {
+	Journal *Journal
+	// Accept names the risks that the user takes.
+	Accept []string
+	// ConfirmWithin, if not 0, has a separate process take the change back
+	// unless Confirm is called in time.
+	ConfirmWithin time.Duration
+	// Guard is how that process is started; the id of the change is added to
+	// Argv. It must end in a call of Guard. nil: this very program with
+	// "guard", in its own environment.
+	Guard *host.Cmd
+	// Say, if given, is told in one line each what is being done.
+	Say func(string)
+}
+
+func (o Options) accepts(risk string) bool { return slices.Contains(o.Accept, risk) }
+
+func (o Options) say(format string, args ...any) {
+	if o.Say != nil {
+		o.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+// Result is what became of a change.
+type Result struct {
+	ID        string    // in the journal; "" if nothing was left to do
+	Phase     Phase     // Applied, Awaiting, Holding, Reverted, Failed; "" if nothing was left to do
+	ConfirmBy time.Time // Awaiting: when it is taken back
+	// Notes are things worth telling that are no errors.
+	Notes []string
+}
+
+// undoLimit is how long taking a change back may take in all. It does not end
+// with the caller's context: going back is what an interruption is answered with.
+const undoLimit = 10 * time.Minute
+
+// run is one change being applied or taken back, with the lock held.
+type run struct {
+	w     host.Writer
+	o     Options
+	log   *log
+	plan  *Plan
+	steps []PlannedStep // those with something to do
+	// later says that the change was whole for a time: what follows from a
+	// setting may have moved since for other reasons, and then need not come
+	// back.
+	later bool
+}
+
+// settle is how long the state may take to show after a step, by kind: a file
+// shows at once, a unit takes its time.
+func settle(s Step) time.Duration {
+	switch s.Kind() {
+	case "file", "value":
+		return 0
+	}
+	return 3 * time.Second
+}
+
+// verify reads the object again until it is as wanted; of a loose one what
+// only follows from it does not count.
+func verify(ctx context.Context, r host.Reader, s Step, want State, loose bool) error {
+	for end := time.Now().Add(settle(s)); ; {
+		now, err := s.Read(ctx, r)
+		if err == nil && now.reached(want) {
+			return nil
+		}
+		over := time.Now().After(end)
+		if err == nil && over && loose && now.kept(want) {
+			return nil
+		}
+		if err == nil {
+			err = unreached(s, want, now)
+		}
+		if over {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// forward does all steps, each journaled before it is begun and verified
+// after. At the end all are verified once more, for a later step may move
+// what an earlier one set.
+func (r *run) forward(ctx context.Context) error {
+	for i, s := range r.steps {
+		crash.At("change.step-before-journal")
+		if err := r.log.add(Record{Type: recStarted, Step: i}); err != nil {
+			return err
+		}
+		crash.At("change.step-journaled")
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		r.o.say("%s", s.Step)
+		if err := s.Step.Apply(ctx, r.w); err != nil {
+			return err
+		}
+		crash.At("change.step-applied")
+		if err := verify(ctx, r.w, s.Step, s.After, false); err != nil {
+			return err
+		}
+		crash.At("change.step-verified")
+		if err := r.log.add(Record{Type: recDone, Step: i}); err != nil {
+			return err
+		}
+		crash.At("change.step-recorded")
+	}
+	for _, s := range r.steps {
+		if err := verify(ctx, r.w, s.Step, s.After, false); err != nil {
+			return fmt.Errorf("after the last step: %w", err)
+		}
+	}
+	return ctx.Err()
+}
+
+// passes is how often going back is tried: putting one object back can move
+// another (a new I/O scheduler resets its queue's other values).
+const passes = 3
+
+// back takes all steps back in reverse order, apart from those in leave, and
+// verifies each. It is safe to repeat. Failures of one step do not keep the
+// others from being taken back.
+func (r *run) back(ctx context.Context, leave map[int]bool) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer stop()
+	var errs []error
+	for range passes {
+		errs = nil
+		moved := false
+		for i := len(r.steps) - 1; i >= 0; i-- {
+			if leave[i] {
+				continue
+			}
+			did, err := r.backOne(ctx, r.steps[i])
+			moved = moved || did
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if !moved && len(errs) == 0 {
+			return nil
+		}
+	}
+	for i, s := range r.steps {
+		if !leave[i] && errors.Join(errs...) == nil {
+			errs = append(errs, verify(ctx, r.w, s.Step, s.Before, r.later))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// backOne takes one step back if it is not so already; did says whether
+// anything was to be done.
+func (r *run) backOne(ctx context.Context, s PlannedStep) (did bool, err error) {
+	now, err := s.Step.Read(ctx, r.w)
+	if err == nil && now.reached(s.Before) {
+		return false, nil
+	}
+	crash.At("change.undo-before")
+	r.o.say("taking back: %s", s.Undo)
+	if err := s.Undo.Apply(ctx, r.w); err != nil {
+		if err := r.rescue(ctx, s, err); err != nil {
+			return true, fmt.Errorf("take back %s: %w", s.Step.Object(), err)
+		}
+	}
+	crash.At("change.undo-done")
+	if err := verify(ctx, r.w, s.Step, s.Before, r.later); err != nil {
+		return true, fmt.Errorf("take back %s: %w", s.Step.Object(), err)
+	}
+	return true, nil
+}
+
+// takeBack journals and does the way back, apart from the steps that somebody
+// else changed since. The phase is Reverted if all is as before, whether or not
+// that could be written down.
+func (r *run) takeBack(ctx context.Context, why string, others map[int][]MovedRow) (Phase, error) {
+	crash.At("change.revert-before-journal")
+	// A journal that cannot be written does not keep us from going back: the
+	// next Recover sees the state itself.
+	jerr := r.log.add(Record{Type: recReverting, Note: why})
+	crash.At("change.revert-journaled")
+	leave := map[int]bool{}
+	for i := range others {
+		leave[i] = true
+	}
+	err := r.back(ctx, leave)
+	if len(others) > 0 {
+		err = errors.Join(err, movedSince(r.log.id, others))
+	}
+	if err != nil {
+		err = fail.Hint(err, "set right what is named, then: headroom revert %s", r.log.id)
+		return Failed, errors.Join(err, r.log.add(Record{Type: recFailed, Note: err.Error()}))
+	}
+	crash.At("change.revert-before-record")
+	if jerr == nil {
+		jerr = r.log.add(Record{Type: recReverted, Note: why})
+	}
+	crash.At("change.revert-recorded")
+	return Reverted, jerr
+}
+
+// movedSince is the error that shows what somebody else changed.
+func movedSince(id string, others map[int][]MovedRow) error {
+	m := &Moved{Verb: "revert " + id, Titles: [3]string{"before", "set by the change", "now"}}
+	for _, i := range slices.Sorted(maps.Keys(others)) {
+		m.Rows = append(m.Rows, others[i]...)
+	}
+	return fail.Hint(m, "somebody else changed it since; overwrite that with: headroom revert %s --accept %s", id, AcceptForeign)
+}

@@ -1,0 +1,108 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"headroom/fail"
+	"headroom/host"
+)
+
+// Server tells one PostgreSQL server from all others, and how it was started,
+// as far as that could be seen. It holds no password.
+type Server struct {
+	SystemID string `json:"system_id"`          // of pg_control; clones and standbys share it
+	Address  string `json:"address"`            // socket folder or host, and port
+	DataDir  string `json:"data_dir,omitempty"` // "" where we may not see it
+	Version  string `json:"version"`            // "15.14"
+	// How it was started, on this machine: to bring it back when it does not
+	// come up with a changed setting.
+	Unit    string `json:"unit,omitempty"`
+	Program string `json:"program,omitempty"`
+	Owner   int    `json:"owner,omitempty"` // user id
+}
+
+// onServer says whether a step is about a server.
+func onServer(s Step) bool { return s.Kind() == "setting" || s.Kind() == "sql" }
+
+const identitySQL = `select (select system_identifier::text from pg_catalog.pg_control_system()),
+	coalesce(pg_catalog.current_setting('data_directory', true), ''), pg_catalog.current_setting('server_version')`
+
+const identityPlainSQL = `select (select system_identifier::text from pg_catalog.pg_control_system()),
+	'', pg_catalog.current_setting('server_version')`
+
+// identify asks the server who it is.
+func identify(ctx context.Context, r host.Reader) (Server, error) {
+	var s Server
+	ask := func(sql string) error {
+		return r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			cfg := tx.Conn().Config()
+			s.Address = net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
+			if strings.HasPrefix(cfg.Host, "/") {
+				s.Address = fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)
+			}
+			return tx.QueryRow(ctx, sql).Scan(&s.SystemID, &s.DataDir, &s.Version)
+		})
+	}
+	err := ask(identitySQL)
+	if err != nil { // data_directory takes pg_monitor
+		err = ask(identityPlainSQL)
+	}
+	if err != nil {
+		return Server{}, fmt.Errorf("ask the server who it is: %w", err)
+	}
+	s.Version, _, _ = strings.Cut(s.Version, " ")
+	if l, ok := r.(interface {
+		PGRunning(context.Context) (host.Running, error)
+	}); ok {
+		if run, err := l.PGRunning(ctx); err == nil {
+			s.Unit, s.Program, s.Owner = run.Unit, run.Program, run.Owner
+		}
+	}
+	return s, nil
+}
+
+// is says whether two identities are of one server. The address alone does
+// not tell: one server has several.
+func (s Server) is(o Server) bool {
+	if s.SystemID != o.SystemID {
+		return false
+	}
+	if s.DataDir != "" && o.DataDir != "" {
+		return s.DataDir == o.DataDir
+	}
+	return s.Address == o.Address
+}
+
+func machineID(r host.Reader) string {
+	b, err := r.ReadFile("/etc/machine-id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// here checks that this is the machine and server that the plan is about.
+func (p *Plan) here(ctx context.Context, r host.Reader) error {
+	if id := machineID(r); id != p.Machine {
+		return fail.With(fmt.Errorf("apply %s: planned on machine %q, and this is %q", p.Title(), p.Machine, id), fail.Drift)
+	}
+	if p.Server == nil {
+		return nil
+	}
+	now, err := identify(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !p.Server.is(now) {
+		return fail.With(fail.Hint(fmt.Errorf("apply %s: planned for server %s (system %s), and this is %s (system %s)",
+			p.Title(), p.Server.Address, p.Server.SystemID, now.Address, now.SystemID),
+			"name the server that the plan was made for with --db"), fail.Drift)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+//go:build crash
+
+package crash
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+var passed atomic.Int64
+
+// At sends a signal to the program itself when HEADROOM_CRASH_AT names this
+// point: "name" or "name:3" for the third pass. HEADROOM_CRASH_SIGNAL is the
+// signal's number, SIGKILL if unset. After a signal that can be caught the
+// program has a moment to notice it before it goes on.
+func At(name string) {
+	want, nth, _ := strings.Cut(os.Getenv("HEADROOM_CRASH_AT"), ":")
+	if want != name {
+		return
+	}
+	n, err := strconv.ParseInt(nth, 10, 64)
+	if err != nil {
+		n = 1
+	}
+	if passed.Add(1) != n {
+		return
+	}
+	sig := syscall.SIGKILL
+	if s, err := strconv.Atoi(os.Getenv("HEADROOM_CRASH_SIGNAL")); err == nil {
+		sig = syscall.Signal(s)
+	}
+	if err := syscall.Kill(os.Getpid(), sig); err != nil {
+		panic(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+}
