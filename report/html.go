@@ -1,0 +1,56 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+)
+
+//go:embed page/page.gohtml
+var pageSource string
+
+//go:embed page/page.css
+var pageStyle string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"clean":    clean,
+	"diffTone": func(l string) tone { return diffTone(l) },
+}).Parse(pageSource))
+
+// pageData is what the template sees.
+type pageData struct {
+	Title    string
+	Style    template.CSS
+	CSP      string
+	Sections []pageSection
+}
+
+type pageSection struct {
+	Title  string
+	Blocks []block
+}
+
+// renderHTML writes one file that needs nothing else: no script, no request,
+// its style allowed by hash and everything else forbidden.
+func renderHTML(w io.Writer, title string, sections []Section) error {
+	sum := sha256.Sum256([]byte(pageStyle))
+	d := pageData{Title: orElse(title, "Headroom"), Style: template.CSS(pageStyle),
+		CSP: fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", base64.StdEncoding.EncodeToString(sum[:]))}
+	for _, s := range sections {
+		ps := pageSection{Title: s.title, Blocks: s.blocks}
+		if len(sections) == 1 {
+			ps.Title = ""
+		}
+		d.Sections = append(d.Sections, ps)
+	}
+	var b bytes.Buffer
+	if err := page.Execute(&b, d); err != nil {
+		return fmt.Errorf("write html: %w", err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,186 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"headroom/change"
+	"headroom/unit"
+)
+
+// Plan shows what a plan will do: each step with now and after, what it
+// entails and how it is undone. saved is the file that the plan is in, for the
+// command to run next; "" if there is none. Its JSON is what change.LoadPlan
+// reads.
+func Plan(p *change.Plan, saved string) Section {
+	sec := Section{title: "Plan", data: p}
+	sec.sheet = planSheet(p)
+	todo, same := 0, 0
+	for _, c := range p.Changes {
+		sec.blocks = append(sec.blocks, changeItem(c))
+		for _, s := range c.Steps {
+			if s.Nothing() {
+				same++
+			} else {
+				todo++
+			}
+			sec.blocks = append(sec.blocks, stepItem(s))
+		}
+	}
+	sum := fmt.Sprintf("Plan: %d to change, %d already so.", todo, same)
+	switch {
+	case todo == 0:
+		sum = "Nothing to do: all is already so."
+	case p.Restarts():
+		sum += " The server is restarted: every connection is cut."
+	default:
+		sum += " Nothing is restarted."
+	}
+	sec.blocks = append(sec.blocks, para{strong, sum})
+	if todo > 0 {
+		sec.blocks = append(sec.blocks, nextSteps(p, saved))
+	}
+	return sec
+}
+
+// changeItem heads the steps of one change.
+func changeItem(c change.Planned) item {
+	it := item{Title: c.Change.Spec.String() + " on " + c.Change.Subject, Body: c.Change.Why}
+	it.Fields = append(it.Fields, field{Label: "risk", Text: strings.TrimSuffix(string(c.Change.Risk)+": "+c.Change.RiskWhy, ": ")})
+	return it
+}
+
+// stepItem shows one step: what is altered, from what to what.
+func stepItem(s change.PlannedStep) item {
+	it := item{Mark: markChange, Title: s.Step.Object()}
+	if s.Nothing() {
+		it.Mark = markSame
+		it.Title += ": already so"
+		return it
+	}
+	switch {
+	case s.Step.Kind() == "file":
+		it.Mark = fileMark(s)
+		it.Diff = fileDiff(s)
+	default:
+		rows := s.Rows()
+		if len(rows) == 1 && rows[0].Name == s.Step.Object() {
+			it.Title += ": " + rows[0].Now + " → " + rows[0].After
+			break
+		}
+		for _, r := range rows {
+			it.Fields = append(it.Fields, field{Label: r.Name, Text: r.Now + " → " + r.After})
+		}
+	}
+	for _, e := range s.Step.Effects() {
+		it.Fields = append(it.Fields, field{Label: "effect", Text: e})
+	}
+	if s.After.Note != "" {
+		it.Fields = append(it.Fields, field{Label: "note", Text: s.After.Note})
+	}
+	it.Fields = append(it.Fields, field{Label: "undo", Text: s.Undo.String()})
+	return it
+}
+
+func fileMark(s change.PlannedStep) mark {
+	switch {
+	case !s.Before.Present:
+		return markAdd
+	case !s.After.Present:
+		return markRemove
+	}
+	return markChange
+}
+
+// fileDiff is the unified diff of a file's content, without the lines that
+// repeat its name; a binary file and a mode are told in words.
+func fileDiff(s change.PlannedStep) []string {
+	var out []string
+	for _, r := range s.Rows() {
+		if r.Name != s.Step.Object() {
+			out = append(out, "  "+strings.TrimPrefix(r.Name, s.Step.Object()+" ")+" "+r.Now+" → "+r.After)
+		}
+	}
+	if s.Before.Binary || s.After.Binary {
+		return append(out, "  binary content changes")
+	}
+	text := string(diff.Diff("now", []byte(s.Before.Value), "after", []byte(s.After.Value)))
+	for i, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		if i >= 3 && l != "" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// nextSteps tells how to go on from a plan.
+func nextSteps(p *change.Plan, saved string) item {
+	it := item{Title: "Next"}
+	if saved == "" {
+		it.Body = "The plan is not saved: give plan a file with --save FILE to apply it."
+		return it
+	}
+	apply := "headroom apply " + shellWord(saved)
+	if p.Restarts() {
+		apply += " --accept restart"
+	}
+	it.Fields = append(it.Fields, field{Label: "apply", Text: apply, Code: true})
+	for _, c := range p.Changes {
+		if c.Change.Confirm > 0 {
+			it.Fields = append(it.Fields, field{Label: "safer", Text: apply + " --confirm-within " + c.Change.Confirm.String(), Code: true},
+				field{Label: "", Text: fmt.Sprintf("undoes itself after %s unless confirmed", unit.Seconds(c.Change.Confirm.Seconds()))})
+			break
+		}
+	}
+	return it
+}
+
+// shellWord quotes a word if the shell would not take it as it is.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n'\"$`\\!*?[](){}<>|&;#~") {
+		return s
+	}
+	return quote(s)
+}
+
+func planSheet(p *change.Plan) sheet {
+	s := sheet{columns: []string{"change", "subject", "risk", "kind", "object", "name", "now", "after", "nothing_to_do", "do", "undo", "effects"}}
+	for _, c := range p.Changes {
+		for _, st := range c.Steps {
+			rows := st.Rows()
+			if len(rows) == 0 {
+				rows = []change.Row{{Name: st.Step.Object(), Now: st.Before.Value, After: st.After.Value}}
+			}
+			for _, r := range rows {
+				s.rows = append(s.rows, []string{c.Change.Spec.String(), c.Change.Subject, string(c.Change.Risk), st.Step.Kind(), st.Step.Object(),
+					r.Name, r.Now, r.After, fmt.Sprint(st.Nothing()), st.Step.String(), st.Undo.String(), strings.Join(st.Step.Effects(), "; ")})
+			}
+		}
+	}
+	return s
+}
+
+// movedJSON is the saved form of Moved.
+type movedJSON struct {
+	head
+	Verb   string            `json:"verb"`
+	Titles [3]string         `json:"titles"`
+	Rows   []change.MovedRow `json:"rows"`
+}
+
+// Moved shows what is not as it was left: three values for each object, side
+// by side.
+func Moved(m *change.Moved) Section {
+	g := grid{Columns: []column{{Name: "what"}, {Name: m.Titles[0]}, {Name: m.Titles[1]}, {Name: m.Titles[2]}}}
+	s := sheet{columns: []string{"what", m.Titles[0], m.Titles[1], m.Titles[2]}}
+	for _, r := range m.Rows {
+		row := append([]string{r.Name}, r.Values[:]...)
+		g.Rows = append(g.Rows, row)
+		s.rows = append(s.rows, row)
+	}
+	return Section{title: "Not as it was left", sheet: s,
+		blocks: []block{para{strong, m.Verb + ": not as it was left"}, g},
+		data:   movedJSON{head{Format: "headroom-moved", Schema: schema}, m.Verb, m.Titles, m.Rows}}
+}

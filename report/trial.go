@@ -1,0 +1,318 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"headroom/change"
+	"headroom/stats"
+	"headroom/trial"
+	"headroom/unit"
+)
+
+// Trial shows a run: the arms with their figures, the latencies, how much
+// noise there was, what disturbed it, and the verdict last. Its CSV is the raw
+// rounds; its JSON is what trial.Load reads.
+func Trial(r *trial.Result) Section {
+	sec := Section{title: r.Name, data: r, sheet: roundSheet(r)}
+	sec.blocks = append(sec.blocks, para{strong, r.Name})
+	if r.Question != "" {
+		sec.blocks = append(sec.blocks, para{plain, r.Question})
+	}
+	sec.blocks = append(sec.blocks, para{dim, circumstances(r)}, armGrid(r), picture(forest(r)))
+	if g := otherGrid(r); len(g.Rows) > 0 {
+		sec.blocks = append(sec.blocks, g)
+	}
+	if g := latencyGrid(r); len(g.Rows) > 0 {
+		sec.blocks = append(sec.blocks, g, picture(latencies(r)))
+	}
+	sec.blocks = append(sec.blocks, picture(sweep(r)), picture(distributions(r)), picture(overTime(r)), noiseList(r))
+	if l := disturbed(r); len(l.Entries) > 0 {
+		sec.blocks = append(sec.blocks, l)
+	}
+	if len(r.Warnings) > 0 {
+		l := list{Title: "Warnings"}
+		for _, w := range r.Warnings {
+			l.Entries = append(l.Entries, entry{Text: w})
+		}
+		sec.blocks = append(sec.blocks, l)
+	}
+	for _, v := range r.Versus {
+		sec.blocks = append(sec.blocks, para{verdictTone(v.Verdict), Sentence(r, v)})
+	}
+	var kept []block
+	for _, b := range sec.blocks {
+		if f, ok := b.(figure); !ok || f.canvas != nil {
+			kept = append(kept, b)
+		}
+	}
+	sec.blocks = kept
+	return sec
+}
+
+// Sentence is the verdict on one arm in words with its figures, for example
+// "max_wal_size 1GB → 10GB: 1.31 × the upserts/s (95 % interval 1.22–1.40, 10 pairs): faster".
+func Sentence(r *trial.Result, v trial.Versus) string {
+	if v.Look == 0 && v.Pairs == 0 {
+		return fmt.Sprintf("%s: no answer yet: %s (%s)", armTitle(r, v.Arm), v.Decision, v.Reason)
+	}
+	return fmt.Sprintf("%s: %s × the %s (%s interval %s, %s): %s", armTitle(r, v.Arm), times(v.Ratio.Center), noun(r.Primary()),
+		level(v.Ratio.Level), span(v.Ratio), plural(v.Pairs, "pair", "pairs"), v.Decision)
+}
+
+func verdictTone(v stats.Verdict) tone {
+	switch v {
+	case stats.Faster:
+		return good
+	case stats.Slower:
+		return danger
+	}
+	return strong
+}
+
+// circumstances says where, when and how it was run.
+func circumstances(r *trial.Result) string {
+	counted := 0
+	for _, x := range r.Rounds {
+		if x.Counts {
+			counted++
+		}
+	}
+	load := "as fast as it goes"
+	if r.Options.Rate > 0 {
+		load = unit.Format(r.Options.Rate, unit.PerSecond) + " offered"
+	}
+	return fmt.Sprintf("%s; %s; %s of %s, %d of them count; %s; seed %d; took %s, ended: %s", r.Where, moment(r.Started),
+		plural(len(r.Rounds), "round", "rounds"), unit.Seconds(r.Options.Round.Seconds()), counted, load, r.Options.Seed, unit.Seconds(r.Took), r.Ended)
+}
+
+// armGrid is the main table: each arm's centre and, but for the base, its
+// ratio to it.
+func armGrid(r *trial.Result) grid {
+	m := r.Primary()
+	g := grid{Columns: []column{{Name: "arm"}, {Name: noun(m), Figures: true}, {Name: "interval", Figures: true}, {Name: "ratio", Figures: true},
+		{Name: "interval", Figures: true}, {Name: "p", Figures: true}, {Name: "n", Figures: true}, {Name: "verdict"}}}
+	for i, a := range r.Arms {
+		row := []string{a.Name, "", "", "", "", "", "", ""}
+		if s, ok := a.Figures[m.Name]; ok {
+			row[1], row[2], row[6] = unit.Format(s.Median.Center, m.Unit), spanIn(s.Median, m.Unit), fmt.Sprint(s.N)
+		}
+		if v, ok := versus(r, a.Name); ok && i > 0 {
+			row[3], row[4], row[5], row[7] = times(v.Ratio.Center)+" ×", span(v.Ratio), pValue(v.P), v.Decision.String()
+			row[6] = fmt.Sprint(v.Pairs)
+		} else if i == 0 {
+			row[7] = "(base)"
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	note := "centre: median of the rounds; ratio: trimmed mean over pairs of neighbouring rounds"
+	if len(r.Versus) > 0 {
+		note += fmt.Sprintf(", %s interval valid at every look", level(r.Versus[0].Ratio.Level))
+	}
+	g.Note = note
+	return g
+}
+
+// otherGrid has the measures that do not decide.
+func otherGrid(r *trial.Result) grid {
+	g := grid{Title: "Other measures (no verdict)", Columns: []column{{Name: "measure"}, {Name: "arm"}, {Name: "centre", Figures: true},
+		{Name: "ratio", Figures: true}, {Name: "interval", Figures: true}, {Name: "p", Figures: true}}}
+	for _, m := range r.Measures[1:] {
+		for _, a := range r.Arms {
+			s, ok := a.Figures[m.Name]
+			if !ok {
+				continue
+			}
+			row := []string{noun(m), a.Name, unit.Format(s.Median.Center, m.Unit), "", "", ""}
+			if v, ok := versus(r, a.Name); ok {
+				for _, o := range v.Others {
+					if o.Measure == m.Name {
+						row[3], row[4], row[5] = times(o.Ratio.Center)+" ×", span(o.Ratio), pValue(o.P)
+					}
+				}
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return g
+}
+
+func latencyGrid(r *trial.Result) grid {
+	g := grid{Title: "Latency of one operation", Columns: []column{{Name: "arm"}}}
+	for _, n := range []string{"p50", "p90", "p99", "p99.9", "max", "operations", "failed", "skipped"} {
+		g.Columns = append(g.Columns, column{Name: n, Figures: true})
+	}
+	for _, a := range r.Arms {
+		if l := a.Latency; l != nil {
+			row := []string{a.Name}
+			for _, v := range []float64{l.P50, l.P90, l.P99, l.P999, l.Max} {
+				row = append(row, unit.Seconds(v))
+			}
+			g.Rows = append(g.Rows, append(row, count(l.N), count(a.Failed), count(a.Skipped)))
+		}
+	}
+	if r.Options.Rate > 0 {
+		g.Note = "measured from when an operation was due, so waiting in line counts"
+	}
+	return g
+}
+
+// noiseList says how much equal servers differ and what that lets us see.
+func noiseList(r *trial.Result) list {
+	l := list{Title: "Noise"}
+	n := r.Noise
+	if n.SD <= 0 {
+		l.Entries = append(l.Entries, entry{Text: "not known: too few rounds"})
+		return l
+	}
+	l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("equal stands differ by %s from pair to pair (standard deviation, from %s)",
+		unit.Format(n.SD, unit.Ratio), n.From)})
+	if n.Detectable > 0 && !math.IsInf(n.Detectable, 0) {
+		l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("smallest effect that this run finds: %s", unit.Format(n.Detectable, unit.Ratio))})
+	}
+	for _, need := range n.Needs {
+		text := fmt.Sprintf("to find %s: %s, --budget %s", unit.Format(need.Effect, unit.Ratio), plural(need.Pairs, "pair", "pairs"), budget(need.Seconds))
+		if need.Pairs == 0 {
+			text = fmt.Sprintf("to find %s: more pairs than any run can hold", unit.Format(need.Effect, unit.Ratio))
+		}
+		l.Entries = append(l.Entries, entry{Text: text})
+	}
+	return l
+}
+
+// disturbed lists the rounds that something else had a hand in.
+func disturbed(r *trial.Result) list {
+	l := list{}
+	for _, x := range r.Rounds {
+		for _, m := range x.Marks {
+			state := "left out"
+			if x.Counts {
+				state = "counts all the same"
+			}
+			l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("%s, block %d, %s: %s: %s (%s)",
+				x.Phase, x.Block+1, r.Arms[x.Arm].Name, m.Cause, m.Text, state)})
+		}
+	}
+	l.Title = fmt.Sprintf("Disturbed (%d)", len(l.Entries))
+	const shown = 12
+	if len(l.Entries) > shown {
+		l.Entries = append(l.Entries[:shown:shown], entry{Text: "…: -o csv has all rounds"})
+	}
+	return l
+}
+
+// armTitle names an arm by what its plans alter, "max_wal_size 1GB → 10GB",
+// or by its own name where that is not one value.
+func armTitle(r *trial.Result, name string) string {
+	for _, a := range r.Arms {
+		if a.Name != name || len(a.Changes) != 1 {
+			continue
+		}
+		var plans []change.Plan
+		if json.Unmarshal(a.Plans, &plans) != nil || len(plans) != 1 {
+			return name
+		}
+		for arg, want := range a.Changes[0].Args {
+			if row, ok := alteration(plans[0], arg); ok && len(a.Changes[0].Args) == 1 {
+				return strings.TrimSpace(a.Changes[0].Object+" "+arg) + " " + row.Now + " → " + orElse(row.After, want)
+			}
+		}
+	}
+	return name
+}
+
+// alteration finds what a plan does to the named setting or value.
+func alteration(p change.Plan, name string) (change.Row, bool) {
+	for _, s := range p.Steps() {
+		for _, row := range s.Rows() {
+			base := row.Name[strings.LastIndexByte(row.Name, '/')+1:]
+			if row.Name == name+" (in force)" || base == name {
+				return row, true
+			}
+		}
+	}
+	return change.Row{}, false
+}
+
+func versus(r *trial.Result, arm string) (trial.Versus, bool) {
+	for _, v := range r.Versus {
+		if v.Arm == arm {
+			return v, true
+		}
+	}
+	return trial.Versus{}, false
+}
+
+func roundSheet(r *trial.Result) sheet {
+	s := sheet{columns: []string{"phase", "block", "try", "arm", "at_seconds", "seconds", "done", "failed", "skipped", "counts", "wal_bytes", "checkpoints", "marks"}}
+	for _, m := range r.Measures {
+		s.columns = append(s.columns, strings.TrimSpace(m.Name+" "+strings.TrimSpace(string(m.Unit))))
+	}
+	for _, x := range r.Rounds {
+		var marks []string
+		for _, m := range x.Marks {
+			marks = append(marks, string(m.Cause)+": "+m.Text)
+		}
+		row := []string{string(x.Phase), fmt.Sprint(x.Block), fmt.Sprint(x.Try), r.Arms[x.Arm].Name, bare(x.At), bare(x.Seconds), fmt.Sprint(x.Done),
+			fmt.Sprint(x.Failed), fmt.Sprint(x.Skipped), fmt.Sprint(x.Counts), fmt.Sprint(x.WAL), fmt.Sprint(x.Checkpoints), strings.Join(marks, "; ")}
+		for _, m := range r.Measures {
+			cell := ""
+			if v, ok := x.Figures[m.Name]; ok {
+				cell = bare(v)
+			}
+			row = append(row, cell)
+		}
+		s.rows = append(s.rows, row)
+	}
+	return s
+}
+
+func noun(m trial.Measure) string { return orElse(m.Noun, m.Name) }
+
+func count(n int64) string { return unit.Format(float64(n), unit.Count) }
+
+func budget(seconds float64) string {
+	return (time.Duration(math.Ceil(seconds)) * time.Second).String()
+}
+
+// times writes a ratio: two decimals, and three digits for those far from 1.
+func times(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "?"
+	}
+	if v >= 0.095 && v < 100 {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// span writes an interval of a ratio; an end that is not known is open.
+func span(i stats.Interval) string {
+	lo, hi := "…", "…"
+	if i.Lo > 0 {
+		lo = times(i.Lo)
+	}
+	if !math.IsInf(i.Hi, 1) && !math.IsNaN(i.Hi) {
+		hi = times(i.Hi)
+	}
+	return lo + "–" + hi
+}
+
+func spanIn(i stats.Interval, u unit.Unit) string {
+	if math.IsInf(i.Lo, 0) || math.IsInf(i.Hi, 0) {
+		return "too few"
+	}
+	return unit.Format(i.Lo, u) + " – " + unit.Format(i.Hi, u)
+}
+
+func level(l float64) string { return unit.Format(l, unit.Ratio) }
+
+func pValue(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
