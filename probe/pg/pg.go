@@ -35,7 +35,7 @@ const (
 
 // Sources lists all facts of this package.
 func Sources() []fact.Any {
-	return []fact.Any{Servers, Folders}
+	return []fact.Any{Servers, Settings, Folders, Checkpoints, WAL, Tables, Databases, Activity, Extensions, Statements, Replication}
 }
 
 //go:embed sql

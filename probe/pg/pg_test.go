@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -88,5 +89,47 @@ func TestServerAndFolders(t *testing.T) {
 	}
 	if f.Data != s.DataDir || f.WAL != fact.Known(s.DataDir+"/pg_wal") || f.Log.OK() || len(f.Tablespaces) != 0 {
 		t.Errorf("folders = %+v, want data in %s", f, s.DataDir)
+	}
+}
+
+func TestEveryFactOnEveryVersion(t *testing.T) {
+	for _, major := range []int{15, 17, 18} {
+		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			s := start(t, major, map[string]string{"shared_preload_libraries": "pg_stat_statements"})
+			sql(t, s.DSN(), "create table t as select g as k, g::text as v from generate_series(1, 10000) g",
+				"vacuum analyze t", "delete from t where k % 2 = 0", "select pg_stat_force_next_flush()", "checkpoint")
+			set := gather(t, open(t, s.DSN()), Sources()...)
+			check(t, set)
+		})
+	}
+}
+
+func check(t *testing.T, set *fact.Set) {
+	t.Helper()
+	c := fact.Get(set, Settings)
+	if v, ok := c.Number("max_wal_size"); !ok || v != 1<<30 || c.Shown("max_wal_size") != "1 GB" {
+		t.Errorf("max_wal_size = %v, %q", v, c.Shown("max_wal_size"))
+	}
+	if c.Shown("checkpoint_timeout") != "5 min" || c.Shown("random_page_cost") != "4" || c.Hidden != "" || !c.On("fsync") {
+		t.Errorf("settings are read wrongly: %q %q", c.Shown("checkpoint_timeout"), c.Shown("random_page_cost"))
+	}
+	if cp := fact.Get(set, Checkpoints); cp.Requested < 1 || !cp.Last.OK() || !cp.WALSince.OK() || cp.Since <= 0 {
+		t.Errorf("checkpoints = %+v", cp)
+	}
+	if w := fact.Get(set, WAL); w.Bytes < 100_000 || w.Records < 10_000 || w.Rate() <= 0 {
+		t.Errorf("wal = %+v", w)
+	}
+	tb := fact.Get(set, Tables)
+	if len(tb.Tables) == 0 || tb.Tables[0].Name != "t" || tb.Tables[0].Dead != 5000 || tb.Tables[0].VacuumAt != 2050 || !tb.Tables[0].Due() {
+		t.Errorf("tables = %+v", tb)
+	}
+	if db := fact.Get(set, Databases); len(db) != 3 || !db[0].Bytes.OK() || db[0].Bytes.Value < 1<<20 {
+		t.Errorf("databases = %+v", db)
+	}
+	if a := fact.Get(set, Activity); a.Max != 100 || !a.Active.OK() {
+		t.Errorf("sessions = %+v", a)
+	}
+	if st := fact.Get(set, Statements); !st.Loaded.Value || st.Installed || st.Preload.Value != "pg_stat_statements" {
+		t.Errorf("statements = %+v", st)
 	}
 }
