@@ -147,19 +147,6 @@ func (t Table) Due() bool { return float64(t.Dead) > t.VacuumAt }
 // Quoted is the table's name for SQL and for people: quoted where it must be.
 func (t Table) Quoted() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-// Quote writes an identifier as SQL wants it, with quotes only where needed
-// (PostgreSQL itself also quotes keywords, which reads no better here).
-func Quote(name string) string {
-	plain := name != ""
-	for i, r := range name {
-		plain = plain && (r == '_' || r >= 'a' && r <= 'z' || i > 0 && r >= '0' && r <= '9')
-	}
-	if plain {
-		return name
-	}
-	return pgx.Identifier{name}.Sanitize()
-}
-
 // Database is one database of the server.
 type Database struct {
 	Name      string            `json:"name" src:"pg_database" doc:"its name"`

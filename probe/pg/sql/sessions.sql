@@ -1,5 +1,5 @@
--- Without pg_monitor the state of other roles' sessions is NULL: they are
--- counted in the eleventh column.
+-- Without pg_monitor state and kind of other roles' sessions are NULL: they are
+-- counted in the eleventh column. Only clients have both a role and a database.
 select pg_catalog.current_setting('max_connections')::bigint,
        pg_catalog.current_setting('superuser_reserved_connections')::bigint,
        count(*) filter (where client),
@@ -13,5 +13,5 @@ select pg_catalog.current_setting('max_connections')::bigint,
        count(*) filter (where client and state is null),
        (select count(*) from pg_catalog.pg_prepared_xacts),
        (select coalesce(extract(epoch from max(pg_catalog.clock_timestamp() - prepared)), 0)::float8 from pg_catalog.pg_prepared_xacts)
-from (select *, coalesce(backend_type, 'client backend') = 'client backend' as client from pg_catalog.pg_stat_activity
+from (select *, coalesce(backend_type = 'client backend', datid is not null and usesysid is not null) as client from pg_catalog.pg_stat_activity
       where pid <> pg_catalog.pg_backend_pid()) a
