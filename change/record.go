@@ -22,8 +22,8 @@ const (
 	recApplied   = "applied"      // all done and verified
 	recConfirmed = "confirmed"    // written twice
 	recReverting = "reverting"
-	recReverted  = "reverted" // all is as before; written twice
-	recFailed    = "failed"   // it could not be brought back; see Note
+	recReverted  = "reverted"  // all is as before; written twice
+	recFailed    = "failed"    // it could not be brought back; see Note
 	recRecovered = "recovered" // found by Recover, which goes on from here
 	recAbandoned = "abandoned" // given up by the user; written twice
 )
