@@ -17,6 +17,7 @@ type Memory struct {
 	Limit        fact.Opt[int64]  `json:"limit" unit:"bytes" src:"cgroup memory.max or memory.limit_in_bytes" doc:"memory that our control group may use; 0: no limit"`
 	SwapTotal    fact.Opt[int64]  `json:"swap_total" unit:"bytes" src:"/proc/meminfo SwapTotal" doc:"swap space"`
 	SwapFree     fact.Opt[int64]  `json:"swap_free" unit:"bytes" src:"/proc/meminfo SwapFree" doc:"swap space not used"`
+	SwapZram     fact.Opt[bool]   `json:"swap_zram" src:"/proc/swaps" doc:"some of the swap space is compressed memory (zram), which is quick"`
 	Dirty        fact.Opt[int64]  `json:"dirty" unit:"bytes" src:"/proc/meminfo Dirty" doc:"changed pages that wait to be written"`
 	Writeback    fact.Opt[int64]  `json:"writeback" unit:"bytes" src:"/proc/meminfo Writeback" doc:"changed pages being written now"`
 	PageTables   fact.Opt[int64]  `json:"page_tables" unit:"bytes" src:"/proc/meminfo PageTables" doc:"memory spent on page tables"`
@@ -46,6 +47,7 @@ func readMemory(r host.Reader) (Memory, error) {
 		return Memory{}, err
 	}
 	m.Limit = memoryLimit(r, m.Total)
+	m.SwapZram = swapZram(r)
 	m.THP = chosen(r, "/sys/kernel/mm/transparent_hugepage/enabled")
 	m.THPDefrag = chosen(r, "/sys/kernel/mm/transparent_hugepage/defrag")
 	return m, nil
@@ -106,4 +108,12 @@ func memoryLimit(r host.Reader, total int64) fact.Opt[int64] {
 		take(dir + "/memory.limit_in_bytes")
 	}
 	return fact.Known(best)
+}
+
+func swapZram(r host.Reader) fact.Opt[bool] {
+	b, err := r.ReadFile("/proc/swaps")
+	if err != nil {
+		return fact.Unknown[bool](because(err))
+	}
+	return fact.Known(strings.Contains("\n"+string(b), "\n/dev/zram"))
 }
