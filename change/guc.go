@@ -62,14 +62,19 @@ func (g guc) shown(value string) string {
 	if v <= 0 || fits == nil {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
+	form := value
 	for _, m := range fits {
 		times := m.size / size
 		in := v / times
-		if times <= 1 || math.Abs(math.RoundToEven(in)/in-1) <= 1e-8 {
-			return strconv.FormatFloat(in, 'f', -1, 64) + m.name
+		form = strconv.FormatFloat(in, 'g', -1, 64) + m.name
+		if g.vartype == "integer" {
+			form = strconv.FormatFloat(in, 'f', -1, 64) + m.name
+		}
+		if g.vartype == "integer" && times <= 1 || math.Abs(math.RoundToEven(in)/in-1) <= 1e-8 {
+			break
 		}
 	}
-	return value
+	return form
 }
 
 // normal brings a value as a person writes it into the form of shown. known
@@ -167,12 +172,12 @@ func (g guc) convert(v float64, word string) (float64, error) {
 	fits, size := g.base()
 	i := slices.IndexFunc(fits, func(m magnitude) bool { return m.name == word })
 	if i < 0 {
+		if fits == nil {
+			return 0, fmt.Errorf("it takes no unit")
+		}
 		names := make([]string, len(fits))
 		for i, m := range fits {
 			names[i] = m.name
-		}
-		if names == nil {
-			return 0, fmt.Errorf("it takes no unit")
 		}
 		return 0, fmt.Errorf("valid units for this parameter are %s", strings.Join(names, ", "))
 	}

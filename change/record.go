@@ -83,7 +83,7 @@ func decode(line []byte) (Record, error) {
 }
 
 // decodeAll reads a journal's bytes. What cannot be read costs that record
-// only and is told in damage; a torn last line is told in torn.
+// only and is told in damage; torn says that the last line has no end.
 func decodeAll(data []byte) (out []Record, damage []string, torn bool) {
 	for n := 1; len(data) > 0; n++ {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
@@ -91,13 +91,13 @@ func decodeAll(data []byte) (out []Record, damage []string, torn bool) {
 		if len(line) == 0 {
 			continue
 		}
+		torn = !whole
 		r, err := decode(line)
 		if err == nil {
 			out = append(out, r)
 			continue
 		}
-		if !whole {
-			torn = true
+		if torn {
 			continue
 		}
 		damage = append(damage, fmt.Sprintf("line %d: %v", n, err))
