@@ -1,5 +1,7 @@
 package report
 
+import "strings"
+
 // tone is how a mark or word is to be felt; colours follow from it.
 type tone string
 
@@ -29,8 +31,8 @@ type item struct {
 	Word   string // after the mark: "danger"
 	Title  string
 	Body   string
-	Fields []field
 	Diff   []string // lines of a unified diff
+	Fields []field
 }
 
 // field is one labelled line. Code is a command: shown as it is typed, never
@@ -38,7 +40,16 @@ type item struct {
 type field struct {
 	Label string
 	Text  string
+	Parts []string // instead of Text: pieces that are not broken if they fit
 	Code  bool
+}
+
+// Whole is the text in one piece.
+func (f field) Whole() string {
+	if f.Parts != nil {
+		return strings.Join(f.Parts, "; ")
+	}
+	return f.Text
 }
 
 // grid is a table.

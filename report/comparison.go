@@ -17,14 +17,7 @@ type comparisonJSON struct {
 func Comparison(c *trial.Comparison) Section {
 	sec := Section{title: "Comparison", data: comparisonJSON{head{Format: "headroom-comparison", Schema: schema}, c}, sheet: comparisonSheet(c)}
 	sec.blocks = []block{para{strong, "A: " + c.A}, para{strong, "B: " + c.B}}
-	g := grid{Columns: []column{{Name: "arm"}, {Name: "measure"}, {Name: "A", Figures: true}, {Name: "B", Figures: true}, {Name: "B / A", Figures: true},
-		{Name: "interval", Figures: true}, {Name: "p", Figures: true}, {Name: "n", Figures: true}, {Name: "verdict"}}}
-	for _, r := range c.Rows {
-		u := r.Measure.Unit
-		g.Rows = append(g.Rows, []string{r.Arm, noun(r.Measure), unit.Format(r.A.Median.Center, u), unit.Format(r.B.Median.Center, u),
-			times(r.Change.Ratio.Center) + " ×", span(r.Change.Ratio), pValue(r.Change.P), fmt.Sprintf("%d+%d", r.A.N, r.B.N), string(r.Verdict)})
-	}
-	sec.blocks = append(sec.blocks, g)
+	sec.blocks = append(sec.blocks, comparisonGrids(c)...)
 	if l := comparisonWarnings(c); len(l.Entries) > 0 {
 		sec.blocks = append(sec.blocks, l)
 	}
@@ -35,6 +28,31 @@ func Comparison(c *trial.Comparison) Section {
 		}
 	}
 	return sec
+}
+
+// comparisonGrids has one table for each measure.
+func comparisonGrids(c *trial.Comparison) []block {
+	var grids []*grid
+	at := map[string]*grid{}
+	for _, r := range c.Rows {
+		g := at[r.Measure.Name]
+		if g == nil {
+			g = &grid{Title: noun(r.Measure), Columns: []column{{Name: "arm"}}}
+			for _, n := range []string{"A", "B", "B / A", "interval", "p", "n"} {
+				g.Columns = append(g.Columns, column{Name: n, Figures: true})
+			}
+			at[r.Measure.Name] = g
+			grids = append(grids, g)
+		}
+		u := r.Measure.Unit
+		g.Rows = append(g.Rows, []string{r.Arm, unit.Format(r.A.Median.Center, u), unit.Format(r.B.Median.Center, u),
+			times(r.Change.Ratio.Center) + " ×", span(r.Change.Ratio), pValue(r.Change.P), fmt.Sprintf("%d+%d", r.A.N, r.B.N)})
+	}
+	out := make([]block, len(grids))
+	for i, g := range grids {
+		out[i] = *g
+	}
+	return out
 }
 
 // comparisonWarnings has each warning once, whichever row it came with.

@@ -79,7 +79,7 @@ func findingItem(f check.Finding) item {
 		seen = append(seen, fmt.Sprintf("%s = %s (%s)", c.Name, citeValue(c), c.Source))
 	}
 	if len(seen) > 0 {
-		it.Fields = append(it.Fields, field{Label: "evidence", Text: strings.Join(seen, "; ")})
+		it.Fields = append(it.Fields, field{Label: "evidence", Parts: seen})
 	}
 	if f.Hint != "" {
 		it.Fields = append(it.Fields, field{Label: "advice", Text: f.Hint})
@@ -109,7 +109,7 @@ func quieted(fs []check.Finding) list {
 
 // notChecked groups the unanswered questions by reason.
 func notChecked(us []check.Unchecked) list {
-	l := list{Title: fmt.Sprintf("Not checked (%d)", len(us))}
+	l := list{Title: fmt.Sprintf("Could not tell (%d)", len(us))}
 	at := map[string]int{}
 	for _, u := range us {
 		name := u.Check

@@ -47,17 +47,20 @@ func Journal(entries []change.Entry) Section {
 		sec.blocks = []block{para{plain, "Nothing was changed yet: the journal is empty."}}
 		return sec
 	}
-	g := grid{Columns: []column{{Name: "id"}, {Name: "when"}, {Name: "state"}, {Name: "change"}}}
+	g := grid{Columns: []column{{Name: "id"}, {Name: "when (UTC)"}, {Name: "state"}, {Name: "change"}}}
 	for _, e := range entries {
-		g.Rows = append(g.Rows, []string{e.ID, moment(e.At), string(e.Phase), planTitle(e.Plan)})
+		g.Rows = append(g.Rows, []string{e.ID, shortMoment(e.At), string(e.Phase), planTitle(e.Plan)})
 		sec.sheet.rows = append(sec.sheet.rows, []string{e.ID, stamp(e.At), string(e.Phase), planTitle(e.Plan), stamp(e.ConfirmBy)})
 	}
 	sec.blocks = []block{g}
 	last := entries[len(entries)-1]
-	sec.blocks = append(sec.blocks, item{Title: "Next", Fields: []field{
-		{Label: "look", Text: "headroom journal " + last.ID, Code: true},
-		{Label: "undo", Text: "headroom revert " + last.ID, Code: true},
-	}})
+	for _, e := range entries {
+		if len(entryNext(e)) > 0 {
+			last = e
+		}
+	}
+	next := append([]field{{Label: "look", Text: "headroom journal " + last.ID, Code: true}}, entryNext(last)...)
+	sec.blocks = append(sec.blocks, item{Title: "Next", Fields: next})
 	return sec
 }
 
@@ -81,13 +84,13 @@ func Entry(e change.Entry) Section {
 			}
 		}
 	}
-	g := grid{Title: "What happened", Columns: []column{{Name: "when"}, {Name: "what"}, {Name: "step"}, {Name: "note"}}}
+	g := grid{Title: "What happened", Columns: []column{{Name: "when (UTC)"}, {Name: "what"}, {Name: "step"}, {Name: "note"}}}
 	for _, r := range e.Records {
 		step := ""
 		if strings.HasPrefix(r.Type, "step") {
 			step = stepName(e.Plan, r.Step)
 		}
-		g.Rows = append(g.Rows, []string{moment(r.At), r.Type, step, r.Note})
+		g.Rows = append(g.Rows, []string{shortMoment(r.At), r.Type, step, r.Note})
 		sec.sheet.rows = append(sec.sheet.rows, []string{e.ID, fmt.Sprint(r.N), stamp(r.At), r.Type, step, r.Note})
 	}
 	sec.blocks = append(sec.blocks, g)

@@ -33,7 +33,7 @@ func (m *markdown) part(s string) { fmt.Fprintf(&m.b, "\n%s\n", s) }
 func (m *markdown) block(b block) {
 	switch b := b.(type) {
 	case para:
-		if b.Tone == strong {
+		if b.Tone != plain && b.Tone != dim {
 			m.part("**" + md(b.Text) + "**")
 		} else {
 			m.part(md(b.Text))
@@ -65,16 +65,6 @@ func (m *markdown) item(it item) {
 	if it.Body != "" {
 		m.part(md(it.Body))
 	}
-	if len(it.Fields) > 0 {
-		m.b.WriteByte('\n')
-	}
-	for _, f := range it.Fields {
-		text := md(f.Text)
-		if f.Code {
-			text = code(f.Text)
-		}
-		fmt.Fprintf(&m.b, "- %s: %s\n", md(f.Label), text)
-	}
 	if len(it.Diff) > 0 {
 		fence := "```"
 		for _, l := range it.Diff {
@@ -87,6 +77,19 @@ func (m *markdown) item(it item) {
 			lines[i] = clean(l)
 		}
 		m.part(fence + "diff\n" + strings.Join(lines, "\n") + "\n" + fence)
+	}
+	if len(it.Fields) > 0 {
+		m.b.WriteByte('\n')
+	}
+	for _, f := range it.Fields {
+		text := md(f.Whole())
+		if f.Code {
+			text = code(f.Text)
+		}
+		if f.Label != "" {
+			text = md(f.Label) + ": " + text
+		}
+		fmt.Fprintf(&m.b, "- %s\n", text)
 	}
 }
 

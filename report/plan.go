@@ -62,8 +62,7 @@ func stepItem(s change.PlannedStep) item {
 	}
 	switch {
 	case s.Step.Kind() == "file":
-		it.Mark = fileMark(s)
-		it.Diff = fileDiff(s)
+		it.Mark, it.Diff = fileMark(s), fileDiff(s)
 	default:
 		rows := s.Rows()
 		if len(rows) == 1 && rows[0].Name == s.Step.Object() {
@@ -80,8 +79,16 @@ func stepItem(s change.PlannedStep) item {
 	if s.After.Note != "" {
 		it.Fields = append(it.Fields, field{Label: "note", Text: s.After.Note})
 	}
-	it.Fields = append(it.Fields, field{Label: "undo", Text: s.Undo.String()})
+	it.Fields = append(it.Fields, field{Label: "undo", Text: undoWords(s)})
 	return it
+}
+
+// undoWords says how a step is taken back.
+func undoWords(s change.PlannedStep) string {
+	if s.Step.Kind() == "file" && s.Before.Present {
+		return "write the present content and mode back"
+	}
+	return s.Undo.String()
 }
 
 func fileMark(s change.PlannedStep) mark {
@@ -98,13 +105,14 @@ func fileMark(s change.PlannedStep) mark {
 // repeat its name; a binary file and a mode are told in words.
 func fileDiff(s change.PlannedStep) []string {
 	var out []string
-	for _, r := range s.Rows() {
-		if r.Name != s.Step.Object() {
-			out = append(out, "  "+strings.TrimPrefix(r.Name, s.Step.Object()+" ")+" "+r.Now+" → "+r.After)
-		}
+	switch {
+	case !s.Before.Present:
+		out = append(out, fmt.Sprintf(" new file, mode %04o", s.After.Mode))
+	case s.After.Present && s.Before.Mode != s.After.Mode:
+		out = append(out, fmt.Sprintf(" mode %04o → %04o", s.Before.Mode, s.After.Mode))
 	}
 	if s.Before.Binary || s.After.Binary {
-		return append(out, "  binary content changes")
+		return append(out, " binary content changes")
 	}
 	text := string(diff.Diff("now", []byte(s.Before.Value), "after", []byte(s.After.Value)))
 	for i, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
@@ -129,7 +137,7 @@ func nextSteps(p *change.Plan, saved string) item {
 	it.Fields = append(it.Fields, field{Label: "apply", Text: apply, Code: true})
 	for _, c := range p.Changes {
 		if c.Change.Confirm > 0 {
-			it.Fields = append(it.Fields, field{Label: "safer", Text: apply + " --confirm-within " + c.Change.Confirm.String(), Code: true},
+			it.Fields = append(it.Fields, field{Label: "safer", Text: apply + " --confirm-within " + short(c.Change.Confirm), Code: true},
 				field{Label: "", Text: fmt.Sprintf("undoes itself after %s unless confirmed", unit.Seconds(c.Change.Confirm.Seconds()))})
 			break
 		}

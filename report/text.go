@@ -17,25 +17,26 @@ func renderText(w io.Writer, t Terminal, sections []Section) error {
 			p.line(p.paint(strong, s.title))
 			p.line("")
 		}
-		for j, b := range s.blocks {
-			if j > 0 && apart(s.blocks[j-1], b) {
-				p.line("")
-			}
-			p.block(b)
-		}
+		p.blocks(s.blocks)
 	}
 	_, err := io.WriteString(w, p.out.String())
 	return err
 }
 
-// apart says whether an empty line parts two blocks: not between paragraphs,
-// which are lines of one text, and not around pictures, which are left out.
-func apart(a, b block) bool {
-	_, bothPara := a.(para)
-	_, isPara := b.(para)
-	_, afterPicture := a.(figure)
-	_, picture := b.(figure)
-	return !(bothPara && isPara) && !picture && !afterPicture
+// blocks writes all but pictures, an empty line between any two that are not
+// both paragraphs: those are lines of one text.
+func (p *printer) blocks(bs []block) {
+	var last block
+	for _, b := range bs {
+		if b.Kind() == "figure" {
+			continue
+		}
+		if last != nil && (last.Kind() != "para" || b.Kind() != "para") {
+			p.line("")
+		}
+		p.block(b)
+		last = b
+	}
 }
 
 // printer collects the lines of a text.
@@ -67,7 +68,12 @@ func (p *printer) line(s string) {
 // text writes a wrapped text; the first line begins with lead, already
 // painted and so many columns wide, the others are indented as far.
 func (p *printer) text(lead string, indent int, t tone, s string) {
-	for i, l := range wrap(p.glyphs(clean(s)), p.t.Width-indent) {
+	p.lines(lead, indent, t, wrap(p.glyphs(clean(s)), p.t.Width-indent))
+}
+
+// lines writes lines that are laid out already.
+func (p *printer) lines(lead string, indent int, t tone, ls []string) {
+	for i, l := range ls {
 		if i > 0 {
 			lead = strings.Repeat(" ", indent)
 		}
@@ -112,20 +118,32 @@ func (p *printer) item(it item) {
 	if it.Body != "" {
 		p.text("  ", 2, plain, it.Body)
 	}
-	labels := 0
-	for _, f := range it.Fields {
-		labels = max(labels, wide(f.Label))
+	for _, l := range it.Diff {
+		p.line("    " + p.paint(diffTone(l), clean(l)))
 	}
-	for _, f := range it.Fields {
-		label := "  " + p.paint(dim, pad(f.Label, labels, false)) + "  "
+	p.fields(it.Fields)
+}
+
+func (p *printer) fields(fs []field) {
+	labels := 0
+	for _, f := range fs {
+		labels = max(labels, wide(p.glyphs(clean(f.Label))))
+	}
+	for _, f := range fs {
+		label := "  " + p.paint(dim, pad(p.glyphs(clean(f.Label)), labels, false)) + "  "
 		if f.Code {
 			p.line(label + p.paint(plain, clean(f.Text)))
 			continue
 		}
+		if f.Parts != nil {
+			pieces := make([]string, len(f.Parts))
+			for i, s := range f.Parts {
+				pieces[i] = p.glyphs(clean(s))
+			}
+			p.lines(label, labels+4, plain, pack(pieces, p.t.Width-labels-4))
+			continue
+		}
 		p.text(label, labels+4, plain, f.Text)
-	}
-	for _, l := range it.Diff {
-		p.line("    " + p.paint(diffTone(l), clean(l)))
 	}
 }
 

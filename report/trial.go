@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,23 +95,21 @@ func circumstances(r *trial.Result) string {
 func armGrid(r *trial.Result) grid {
 	m := r.Primary()
 	g := grid{Columns: []column{{Name: "arm"}, {Name: noun(m), Figures: true}, {Name: "interval", Figures: true}, {Name: "ratio", Figures: true},
-		{Name: "interval", Figures: true}, {Name: "p", Figures: true}, {Name: "n", Figures: true}, {Name: "verdict"}}}
+		{Name: "interval", Figures: true}, {Name: "p", Figures: true}, {Name: "n", Figures: true}}}
 	for i, a := range r.Arms {
-		row := []string{a.Name, "", "", "", "", "", "", ""}
+		row := []string{a.Name, "", "", "", "", "", ""}
 		if s, ok := a.Figures[m.Name]; ok {
 			row[1], row[2], row[6] = unit.Format(s.Median.Center, m.Unit), spanIn(s.Median, m.Unit), fmt.Sprint(s.N)
 		}
 		if v, ok := versus(r, a.Name); ok && i > 0 {
-			row[3], row[4], row[5], row[7] = times(v.Ratio.Center)+" ×", span(v.Ratio), pValue(v.P), v.Decision.String()
+			row[3], row[4], row[5] = times(v.Ratio.Center)+" ×", span(v.Ratio), pValue(v.P)
 			row[6] = fmt.Sprint(v.Pairs)
-		} else if i == 0 {
-			row[7] = "(base)"
 		}
 		g.Rows = append(g.Rows, row)
 	}
-	note := "centre: median of the rounds; ratio: trimmed mean over pairs of neighbouring rounds"
+	note := "figures: median of the rounds; ratio: trimmed mean of n pairs"
 	if len(r.Versus) > 0 {
-		note += fmt.Sprintf(", %s interval valid at every look", level(r.Versus[0].Ratio.Level))
+		note += fmt.Sprintf(", %s interval, valid though it stopped early", level(r.Versus[0].Ratio.Level))
 	}
 	g.Note = note
 	return g
@@ -142,8 +141,12 @@ func otherGrid(r *trial.Result) grid {
 
 func latencyGrid(r *trial.Result) grid {
 	g := grid{Title: "Latency of one operation", Columns: []column{{Name: "arm"}}}
-	for _, n := range []string{"p50", "p90", "p99", "p99.9", "max", "operations", "failed", "skipped"} {
+	for _, n := range []string{"p50", "p90", "p99", "p99.9", "max", "operations"} {
 		g.Columns = append(g.Columns, column{Name: n, Figures: true})
+	}
+	failed := slices.ContainsFunc(r.Arms, func(a trial.ArmResult) bool { return a.Failed+a.Skipped > 0 })
+	if failed {
+		g.Columns = append(g.Columns, column{Name: "failed", Figures: true}, column{Name: "skipped", Figures: true})
 	}
 	for _, a := range r.Arms {
 		if l := a.Latency; l != nil {
@@ -151,7 +154,11 @@ func latencyGrid(r *trial.Result) grid {
 			for _, v := range []float64{l.P50, l.P90, l.P99, l.P999, l.Max} {
 				row = append(row, unit.Seconds(v))
 			}
-			g.Rows = append(g.Rows, append(row, count(l.N), count(a.Failed), count(a.Skipped)))
+			row = append(row, count(l.N))
+			if failed {
+				row = append(row, count(a.Failed), count(a.Skipped))
+			}
+			g.Rows = append(g.Rows, row)
 		}
 	}
 	if r.Options.Rate > 0 {
@@ -160,7 +167,7 @@ func latencyGrid(r *trial.Result) grid {
 	return g
 }
 
-// noiseList says how much equal servers differ and what that lets us see.
+// noiseList says how much rounds differ with nothing changed and what that lets us see.
 func noiseList(r *trial.Result) list {
 	l := list{Title: "Noise"}
 	n := r.Noise
@@ -168,7 +175,7 @@ func noiseList(r *trial.Result) list {
 		l.Entries = append(l.Entries, entry{Text: "not known: too few rounds"})
 		return l
 	}
-	l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("equal stands differ by %s from pair to pair (standard deviation, from %s)",
+	l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("with nothing changed, pairs of rounds differ by %s (standard deviation, from %s)",
 		unit.Format(n.SD, unit.Ratio), n.From)})
 	if n.Detectable > 0 && !math.IsInf(n.Detectable, 0) {
 		l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("smallest effect that this run finds: %s", unit.Format(n.Detectable, unit.Ratio))})
@@ -275,7 +282,7 @@ func noun(m trial.Measure) string { return orElse(m.Noun, m.Name) }
 func count(n int64) string { return unit.Format(float64(n), unit.Count) }
 
 func budget(seconds float64) string {
-	return (time.Duration(math.Ceil(seconds)) * time.Second).String()
+	return short(time.Duration(math.Ceil(seconds)) * time.Second)
 }
 
 // times writes a ratio: two decimals, and three digits for those far from 1.
@@ -305,7 +312,11 @@ func spanIn(i stats.Interval, u unit.Unit) string {
 	if math.IsInf(i.Lo, 0) || math.IsInf(i.Hi, 0) {
 		return "too few"
 	}
-	return unit.Format(i.Lo, u) + " – " + unit.Format(i.Hi, u)
+	lo, hi := unit.Format(i.Lo, u), unit.Format(i.Hi, u)
+	if figure, unit, ok := strings.Cut(lo, " "); ok && strings.HasSuffix(hi, " "+unit) {
+		lo = figure // the unit is said once
+	}
+	return lo + "–" + hi
 }
 
 func level(l float64) string { return unit.Format(l, unit.Ratio) }

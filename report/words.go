@@ -8,6 +8,18 @@ import (
 	"headroom/change"
 )
 
+// short writes a whole duration as a person would: "2m", "1h30m".
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // moment writes a time as people and logs can compare it.
 func moment(t time.Time) string {
 	if t.IsZero() {
@@ -15,6 +27,9 @@ func moment(t time.Time) string {
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
+
+// shortMoment is a moment in a column that says UTC.
+func shortMoment(t time.Time) string { return strings.TrimSuffix(moment(t), " UTC") }
 
 func plural(n int, one, many string) string {
 	if n == 1 {

@@ -33,6 +33,28 @@ func wrap(s string, width int) []string {
 	return lines
 }
 
+// pack lays pieces out in lines of at most width columns, parted by "; ". A
+// piece is broken only if it does not fit into a line by itself.
+func pack(pieces []string, width int) []string {
+	var lines []string
+	line := ""
+	for i, p := range pieces {
+		if i < len(pieces)-1 {
+			p += ";"
+		}
+		switch {
+		case line == "":
+			line = p
+		case wide(line)+1+wide(p) > width:
+			lines = append(lines, wrap(line, width)...)
+			line = p
+		default:
+			line += " " + p
+		}
+	}
+	return append(lines, wrap(line, width)...)
+}
+
 // pad fills text up to width columns, at the left or at the right.
 func pad(s string, width int, right bool) string {
 	fill := strings.Repeat(" ", max(0, width-wide(s)))
