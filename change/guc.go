@@ -59,17 +59,18 @@ func (g guc) shown(value string) string {
 		return value
 	}
 	fits, size := g.base()
-	if v <= 0 || fits == nil {
-		return strconv.FormatFloat(v, 'g', -1, 64)
+	style := byte('g')
+	if g.vartype == "integer" {
+		style = 'f'
 	}
-	form := value
+	form := strconv.FormatFloat(v, style, -1, 64)
+	if v <= 0 {
+		return form
+	}
 	for _, m := range fits {
 		times := m.size / size
 		in := v / times
-		form = strconv.FormatFloat(in, 'g', -1, 64) + m.name
-		if g.vartype == "integer" {
-			form = strconv.FormatFloat(in, 'f', -1, 64) + m.name
-		}
+		form = strconv.FormatFloat(in, style, -1, 64) + m.name
 		if g.vartype == "integer" && times <= 1 || math.Abs(math.RoundToEven(in)/in-1) <= 1e-8 {
 			break
 		}
@@ -114,6 +115,9 @@ func (g guc) boolean(value string) (string, error) {
 }
 
 func (g guc) choice(value string) (form string, known bool, err error) {
+	if g.name == "wal_compression" && strings.EqualFold(value, "on") {
+		return "pglz", true, nil // the one listed word that the server replaces
+	}
 	for _, c := range g.choices {
 		if strings.EqualFold(c, value) {
 			return c, true, nil
