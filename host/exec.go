@@ -169,7 +169,7 @@ func absent(err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENODEV):
 		return fmt.Errorf("%w: %w", fail.ErrAbsent, err)
-	case errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w", fail.ErrDenied, err)
 	}
 	return err
