@@ -85,18 +85,14 @@ func at(e *expr, err error) error {
 	return &exprError{e.at, err}
 }
 
-// logic evaluates its second side only if it decides.
+// logic evaluates its second side only if the first leaves it open. A null that
+// is met makes null, as in pgbench; SQL would take "null or true" as true.
 func (v *env) logic(e *expr) (value, error) {
 	decides := e.op == "or"
-	unknown := false
 	for _, k := range e.kids {
 		x, err := v.eval(k)
-		if err != nil {
+		if err != nil || x.kind == null {
 			return x, err
-		}
-		if x.kind == null {
-			unknown = true
-			continue
 		}
 		b, err := x.toBool()
 		if err != nil {
@@ -105,9 +101,6 @@ func (v *env) logic(e *expr) (value, error) {
 		if b == decides {
 			return boolValue(b), nil
 		}
-	}
-	if unknown {
-		return value{kind: null}, nil
 	}
 	return boolValue(!decides), nil
 }
