@@ -21,8 +21,9 @@ type block interface{ Kind() string }
 
 // para is a paragraph.
 type para struct {
-	Tone tone
-	Text string
+	Tone   tone
+	Text   string
+	Answer bool // the verdict: last in a terminal, first on a page
 }
 
 // item is a finding, a step, an arm: a marked headline and labelled lines.

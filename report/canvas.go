@@ -10,6 +10,7 @@ import (
 // that its texts are escaped like all others.
 type canvas struct {
 	Title, Desc string
+	Note        string // how to read it, below
 	Height      int
 	Shapes      []shape
 	Legend      []legend

@@ -16,14 +16,14 @@ type comparisonJSON struct {
 // Comparison shows how two saved results differ, the verdicts last.
 func Comparison(c *trial.Comparison) Section {
 	sec := Section{title: "Comparison", data: comparisonJSON{head{Format: "headroom-comparison", Schema: schema}, c}, sheet: comparisonSheet(c)}
-	sec.blocks = []block{para{strong, "A: " + c.A}, para{strong, "B: " + c.B}}
+	sec.blocks = []block{para{Tone: strong, Text: "A: " + c.A}, para{Tone: strong, Text: "B: " + c.B}}
 	sec.blocks = append(sec.blocks, comparisonGrids(c)...)
 	if l := comparisonWarnings(c); len(l.Entries) > 0 {
 		sec.blocks = append(sec.blocks, l)
 	}
 	for _, r := range c.Rows {
 		if r.Verdict != "" {
-			sec.blocks = append(sec.blocks, para{verdictTone(r.Verdict), fmt.Sprintf("%s: B has %s × the %s of A (%s interval %s): %s",
+			sec.blocks = append(sec.blocks, para{Tone: verdictTone(r.Verdict), Answer: true, Text: fmt.Sprintf("%s: B has %s × the %s of A (%s interval %s): %s",
 				r.Arm, times(r.Change.Ratio.Center), noun(r.Measure), level(r.Change.Ratio.Level), span(r.Change.Ratio), r.Verdict)})
 		}
 	}

@@ -45,8 +45,8 @@ func Facts(s *fact.Set, sources []fact.Any) Section {
 		blocks = append(blocks, factGrid(g, leaves))
 	}
 	sec.blocks = append([]block{
-		para{strong, fmt.Sprintf("%s known, %d could not tell", plural(known, "fact", "facts"), unknown)},
-		para{dim, fmt.Sprintf("%s, %s", orElse(s.Host, "unnamed host"), moment(s.Taken))},
+		para{Tone: strong, Text: fmt.Sprintf("%s known, %d could not tell", plural(known, "fact", "facts"), unknown)},
+		para{Tone: dim, Text: fmt.Sprintf("%s, %s", orElse(s.Host, "unnamed host"), moment(s.Taken))},
 	}, blocks...)
 	return sec
 }

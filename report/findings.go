@@ -23,8 +23,8 @@ type findingsJSON struct {
 func Findings(o check.Outcome, s *fact.Set) Section {
 	sec := Section{title: "Findings", data: findingsJSON{
 		head: head{"headroom-findings", schema, s.Version}, Host: s.Host, Taken: s.Taken, Outcome: o}}
-	sec.blocks = append(sec.blocks, para{strong, verdict(o)},
-		para{dim, fmt.Sprintf("%s, %s", orElse(s.Host, "unnamed host"), moment(s.Taken))})
+	sec.blocks = append(sec.blocks, para{Tone: strong, Text: verdict(o)},
+		para{Tone: dim, Text: fmt.Sprintf("%s, %s", orElse(s.Host, "unnamed host"), moment(s.Taken))})
 	for _, f := range o.Findings {
 		sec.blocks = append(sec.blocks, findingItem(f))
 	}
@@ -176,4 +176,24 @@ func citeValue(c check.Cite) string {
 		return "no"
 	}
 	return fmt.Sprint(c.Value)
+}
+
+// TopFindings is Findings cut short: the verdict, the first n findings and
+// best, wherever it ranks, and how many more there are.
+func TopFindings(o check.Outcome, s *fact.Set, n int, best check.Finding) Section {
+	sec := Findings(o, s)
+	shown := []block{sec.blocks[0], sec.blocks[1]}
+	left := 0
+	for i, f := range o.Findings {
+		if i < n || f.Check == best.Check && f.Subject == best.Subject {
+			shown = append(shown, findingItem(f))
+		} else {
+			left++
+		}
+	}
+	if left > 0 {
+		shown = append(shown, para{Tone: dim, Text: fmt.Sprintf("and %s; headroom check shows all", plural(left, "more finding", "more findings"))})
+	}
+	sec.blocks = shown
+	return sec
 }

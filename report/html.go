@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 )
 
 //go:embed page/page.gohtml
@@ -41,7 +42,7 @@ func renderHTML(w io.Writer, title string, sections []Section) error {
 	d := pageData{Title: orElse(title, "Headroom"), Style: template.CSS(pageStyle),
 		CSP: fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", base64.StdEncoding.EncodeToString(sum[:]))}
 	for _, s := range sections {
-		ps := pageSection{Title: s.title, Blocks: s.blocks}
+		ps := pageSection{Title: s.title, Blocks: answersFirst(s.blocks)}
 		if len(sections) == 1 {
 			ps.Title = ""
 		}
@@ -53,4 +54,22 @@ func renderHTML(w io.Writer, title string, sections []Section) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// answersFirst moves verdicts up behind the opening paragraphs: a page is read
+// from its top, a terminal from its end.
+func answersFirst(bs []block) []block {
+	var opening, answers, rest []block
+	for _, b := range bs {
+		p, isPara := b.(para)
+		switch {
+		case isPara && p.Answer:
+			answers = append(answers, b)
+		case isPara && len(rest) == 0:
+			opening = append(opening, b)
+		default:
+			rest = append(rest, b)
+		}
+	}
+	return slices.Concat(opening, answers, rest)
 }

@@ -44,7 +44,7 @@ func Journal(entries []change.Entry) Section {
 	sec := Section{title: "Journal", data: journalData(entries, false)}
 	sec.sheet.columns = []string{"id", "at", "state", "change", "confirm_by"}
 	if len(entries) == 0 {
-		sec.blocks = []block{para{plain, "Nothing was changed yet: the journal is empty."}}
+		sec.blocks = []block{para{Tone: plain, Text: "Nothing was changed yet: the journal is empty."}}
 		return sec
 	}
 	g := grid{Columns: []column{{Name: "id"}, {Name: "when (UTC)"}, {Name: "state"}, {Name: "change"}}}
@@ -70,11 +70,11 @@ func Entry(e change.Entry) Section {
 	sec := Section{title: "Change " + e.ID, data: journalData([]change.Entry{e}, true)}
 	sec.sheet.columns = []string{"id", "n", "at", "record", "step", "note"}
 	sec.blocks = []block{
-		para{strong, fmt.Sprintf("%s: %s", e.ID, planTitle(e.Plan))},
-		para{plain, fmt.Sprintf("%s: %s", e.Phase, phaseWords[e.Phase])},
+		para{Tone: strong, Text: fmt.Sprintf("%s: %s", e.ID, planTitle(e.Plan))},
+		para{Tone: plain, Text: fmt.Sprintf("%s: %s", e.Phase, phaseWords[e.Phase])},
 	}
 	for _, d := range e.Damage {
-		sec.blocks = append(sec.blocks, para{warn, "damaged: " + d})
+		sec.blocks = append(sec.blocks, para{Tone: warn, Text: "damaged: " + d})
 	}
 	if e.Plan != nil {
 		for _, c := range e.Plan.Changes {

@@ -43,11 +43,12 @@ func forest(r *trial.Result) *canvas {
 	}
 	const row, top = 46, 6
 	bottom := float64(top + row*len(known))
-	c := &canvas{Title: "Each arm against the base: " + noun(r.Primary()), Height: int(bottom) + 40}
+	c := &canvas{Title: "Each arm against the base: " + noun(r.Primary()), Height: int(bottom) + 40,
+		Note: "Dashed: the same as the base. Grey: so near to it that it is never called a difference."}
 	lo, hi = around(lo, hi)
 	s := scale{lo: max(lo, 1e-3), hi: hi, a: left, b: right, log: true}
 	c.rect("band", s.at(1/(1+r.Options.Margin)), top, s.at(1+r.Options.Margin)-s.at(1/(1+r.Options.Margin)), bottom-top)
-	c.axis(s, top, bottom, fmt.Sprintf("× the base's %s; grey: never called a difference", noun(r.Primary())), times)
+	c.axis(s, top, bottom, "× the base's "+noun(r.Primary()), times)
 	c.line("one", s.at(1), top, s.at(1), bottom)
 	for i, v := range known {
 		y := float64(top + row*i)
@@ -77,10 +78,10 @@ func distributions(r *trial.Result) *canvas {
 	const row, top = 58, 6
 	bottom := float64(top + row*len(r.Arms))
 	c := &canvas{Title: "All rounds: " + noun(m), Height: int(bottom) + 40,
-		Desc: "One point for each round that counts; box: the middle half; line: the median."}
+		Note: "One point for each round that counts. Box: the middle half of them. Line: their median."}
 	lo, hi = around(lo, hi)
 	s := scale{lo: lo, hi: hi, a: left, b: right}
-	c.axis(s, top, bottom, noun(m)+", one point for each round; box: the middle half; line: the median", inUnit(m.Unit))
+	c.axis(s, top, bottom, noun(m), inUnit(m.Unit))
 	for i, a := range r.Arms {
 		y := float64(top + row*i)
 		c.text("", left, y+16, a.Name)
@@ -116,20 +117,24 @@ func latencies(r *trial.Result) *canvas {
 	}
 	const row, top = 30, 6
 	bottom := float64(top + row*len(names))
-	c := &canvas{Title: "Latency of one operation", Height: int(bottom) + 40, Legend: armLegend(r), Desc: "Percentiles of each arm on a logarithmic scale."}
+	c := &canvas{Title: "Latency of one operation", Height: int(bottom) + 40, Legend: armLegend(r),
+		Note: "Each percentile with one point for each arm, on a logarithmic scale. Left is better."}
 	s := scale{lo: lo / 1.25, hi: hi * 1.25, a: 14, b: right, log: true}
-	c.axis(s, top, bottom, "seconds, logarithmic; left is better", inUnit(unit.Second))
+	c.axis(s, top, bottom, "seconds", inUnit(unit.Second))
 	for n, name := range names {
 		y := float64(top + row*n + row/2)
 		c.text("", left, y+5, name)
 		for i := range r.Arms {
 			if rows[i] != nil && rows[i][n] > 0 {
-				c.point(armClass(i)+" dot", armPoint(i), s.at(rows[i][n]), y)
+				c.point(armClass(i)+" dot", armPoint(i), s.at(rows[i][n]), y+spread(i, len(r.Arms)))
 			}
 		}
 	}
 	return c
 }
+
+// spread keeps the points of several arms apart where their figures are alike.
+func spread(arm, arms int) float64 { return 3 * (float64(arm) - float64(arms-1)/2) }
 
 // overTime draws the rounds in the order they ran, with those disturbed
 // ringed and those that do not count faint.
@@ -146,11 +151,11 @@ func overTime(r *trial.Result) *canvas {
 	}
 	const top, bottom = 20, 230
 	c := &canvas{Title: "Rounds over time: " + noun(m), Height: bottom + 40, Legend: armLegend(r),
-		Desc: "Every round at the time it began. Rounds that were disturbed are ringed; rounds that do not count are faint."}
+		Note: "Every round at the time when it began. Faint: does not count."}
 	c.Legend = append(c.Legend, legend{"ringed", ringPoint, "disturbed"})
 	lo, hi = around(lo, hi)
 	x, y := scale{hi: end, a: left + 1, b: right - 1}, scale{lo: lo, hi: hi, a: bottom, b: top}
-	c.axis(x, bottom-4, bottom, "seconds since the run began; faint: does not count", inUnit(unit.Second))
+	c.axis(x, bottom-4, bottom, "seconds since the run began", inUnit(unit.Second))
 	c.levels(y, inUnit(m.Unit))
 	for _, round := range r.Rounds {
 		v, ok := round.Figures[m.Name]

@@ -30,11 +30,12 @@ func sweep(r *trial.Result) *canvas {
 	const top, bottom = 20, 220
 	lo, hi = around(lo, hi)
 	y := scale{lo: lo, hi: hi, a: bottom, b: top}
-	c := &canvas{Title: fmt.Sprintf("%s by %s", noun(r.Primary()), arg), Height: bottom + 40}
+	c := &canvas{Title: fmt.Sprintf("× the base's %s, by %s", noun(r.Primary()), arg), Height: bottom + 40,
+		Note: "Each value against the base (dashed), with its interval."}
 	c.levels(y, func(v float64) string { return times(v) + " ×" })
 	c.line("one", left, y.at(1), right, y.at(1))
 	c.line("axis", left, bottom, right, bottom)
-	c.text("tick mid", (left+right)/2, bottom+34, arg+"; × the base's "+noun(r.Primary())+" with interval")
+	c.text("tick mid", (left+right)/2, bottom+34, arg)
 	x := scale{hi: float64(len(spots) - 1), a: 16, b: 92}
 	for i, s := range spots {
 		at := x.at(float64(i))

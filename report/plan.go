@@ -11,8 +11,8 @@ import (
 )
 
 // Plan shows what a plan will do: each step with now and after, what it
-// entails and how it is undone. saved is the file that the plan is in, for the
-// command to run next; "" if there is none. Its JSON is what change.LoadPlan
+// entails and how it is undone. saved is the name or file that apply takes, for
+// the command to run next; "" if there is none. Its JSON is what change.LoadPlan
 // reads.
 func Plan(p *change.Plan, saved string) Section {
 	sec := Section{title: "Plan", data: p}
@@ -38,8 +38,8 @@ func Plan(p *change.Plan, saved string) Section {
 	default:
 		sum += " Nothing is restarted."
 	}
-	sec.blocks = append(sec.blocks, para{strong, sum})
-	if todo > 0 {
+	sec.blocks = append(sec.blocks, para{Tone: strong, Text: sum})
+	if todo > 0 && saved != "" {
 		sec.blocks = append(sec.blocks, nextSteps(p, saved))
 	}
 	return sec
@@ -126,10 +126,6 @@ func fileDiff(s change.PlannedStep) []string {
 // nextSteps tells how to go on from a plan.
 func nextSteps(p *change.Plan, saved string) item {
 	it := item{Title: "Next"}
-	if saved == "" {
-		it.Body = "The plan is not saved: give plan a file with --save FILE to apply it."
-		return it
-	}
 	apply := "headroom apply " + shellWord(saved)
 	if p.Restarts() {
 		apply += " --accept restart"
@@ -189,6 +185,6 @@ func Moved(m *change.Moved) Section {
 		s.rows = append(s.rows, row)
 	}
 	return Section{title: "Not as it was left", sheet: s,
-		blocks: []block{para{strong, m.Verb + ": not as it was left"}, g},
+		blocks: []block{para{Tone: strong, Text: m.Verb + ": not as it was left"}, g},
 		data:   movedJSON{head{Format: "headroom-moved", Schema: schema}, m.Verb, m.Titles, m.Rows}}
 }

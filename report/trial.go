@@ -19,11 +19,11 @@ import (
 // rounds; its JSON is what trial.Load reads.
 func Trial(r *trial.Result) Section {
 	sec := Section{title: r.Name, data: r, sheet: roundSheet(r)}
-	sec.blocks = append(sec.blocks, para{strong, r.Name})
+	sec.blocks = append(sec.blocks, para{Tone: strong, Text: r.Name})
 	if r.Question != "" {
-		sec.blocks = append(sec.blocks, para{plain, r.Question})
+		sec.blocks = append(sec.blocks, para{Tone: plain, Text: r.Question})
 	}
-	sec.blocks = append(sec.blocks, para{dim, circumstances(r)}, armGrid(r), picture(forest(r)))
+	sec.blocks = append(sec.blocks, para{Tone: dim, Text: circumstances(r)}, armGrid(r), picture(forest(r)))
 	if g := otherGrid(r); len(g.Rows) > 0 {
 		sec.blocks = append(sec.blocks, g)
 	}
@@ -42,7 +42,7 @@ func Trial(r *trial.Result) Section {
 		sec.blocks = append(sec.blocks, l)
 	}
 	for _, v := range r.Versus {
-		sec.blocks = append(sec.blocks, para{verdictTone(v.Verdict), Sentence(r, v)})
+		sec.blocks = append(sec.blocks, para{Tone: verdictTone(v.Verdict), Text: Sentence(r, v), Answer: true})
 	}
 	var kept []block
 	for _, b := range sec.blocks {

@@ -1,0 +1,68 @@
+// Command docs writes the pages below docs/ that are made from declarations:
+// one for each check, change and workload, and the list of facts. Run it at
+// the top of the repository: go run ./docs
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"headroom/report"
+	"headroom/topic/all"
+)
+
+//go:generate go run .
+
+func main() {
+	dir := "docs"
+	if _, err := os.Stat("gen.go"); err == nil {
+		dir = "." // go generate runs here
+	}
+	if err := write(dir, report.Pages(all.Topics())); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// folders hold nothing but generated pages.
+var folders = []string{"checks", "changes", "workloads"}
+
+// write puts the pages below dir and removes those of things that are gone.
+func write(dir string, pages map[string]string) error {
+	for _, f := range folders {
+		if err := os.MkdirAll(filepath.Join(dir, f), 0o755); err != nil {
+			return fmt.Errorf("write pages: %w", err)
+		}
+		old, err := stale(dir, f, pages)
+		if err != nil {
+			return err
+		}
+		for _, path := range old {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("remove page: %w", err)
+			}
+		}
+	}
+	for name, text := range pages {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("write page: %w", err)
+		}
+	}
+	return nil
+}
+
+// stale lists the pages in a folder that no declaration makes.
+func stale(dir, folder string, pages map[string]string) ([]string, error) {
+	have, err := filepath.Glob(filepath.Join(dir, folder, "*.md"))
+	if err != nil {
+		return nil, fmt.Errorf("list pages: %w", err)
+	}
+	var out []string
+	for _, path := range have {
+		if _, ok := pages[folder+"/"+filepath.Base(path)]; !ok {
+			out = append(out, path)
+		}
+	}
+	return out, nil
+}
