@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"regexp"
 	"runtime"
@@ -19,8 +20,8 @@ import (
 
 	"headroom/engine/loop"
 	"headroom/engine/pgscript"
-	"headroom/engine/pgtest"
 	"headroom/engine/pgwire"
+	"headroom/pglocal"
 )
 
 // setup is one thing to compare.
@@ -78,7 +79,8 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	const scale = 10
-	srv, err := pgtest.Start("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=1h", "autovacuum=off")
+	srv, err := pglocal.Start(ctx, pglocal.Options{Settings: map[string]string{
+		"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "1h", "autovacuum": "off"}})
 	if err != nil {
 		return err
 	}
@@ -87,10 +89,11 @@ func run() error {
 	if f.Server, err = fill(ctx, srv, scale); err != nil {
 		return err
 	}
-	if f.Pgbench, err = srv.Program("pgbench", "--version"); err != nil {
-		return err
+	v, err := exec.CommandContext(ctx, "pgbench", "--version").Output()
+	if err != nil {
+		return fmt.Errorf("run pgbench: %w", err)
 	}
-	f.Pgbench = strings.TrimSpace(f.Pgbench)
+	f.Pgbench = strings.TrimSpace(string(v))
 	for _, s := range setups() {
 		if !strings.Contains(s.Name, *only) {
 			continue
@@ -115,8 +118,8 @@ func run() error {
 	return os.WriteFile(*out, append(b, '\n'), 0o644)
 }
 
-func fill(ctx context.Context, srv *pgtest.Server, scale int) (version string, err error) {
-	c, err := pgwire.Connect(ctx, srv.DSN)
+func fill(ctx context.Context, srv *pglocal.Server, scale int) (version string, err error) {
+	c, err := pgwire.Connect(ctx, srv.DSN())
 	if err != nil {
 		return "", err
 	}
@@ -126,9 +129,9 @@ func fill(ctx context.Context, srv *pgtest.Server, scale int) (version string, e
 
 // compare runs pairs of rounds after one pair that only warms up, the order
 // swapped each time.
-func compare(ctx context.Context, srv *pgtest.Server, s setup, pairs, clients, threads int, length time.Duration) (row, error) {
+func compare(ctx context.Context, srv *pglocal.Server, s setup, pairs, clients, threads int, length time.Duration) (row, error) {
 	r := row{Name: s.Name}
-	d, err := pgscript.Open(ctx, pgscript.Options{Options: loop.Options{Clients: clients, Seed: 1}, DSN: srv.DSN,
+	d, err := pgscript.Open(ctx, pgscript.Options{Options: loop.Options{Clients: clients, Seed: 1}, DSN: srv.DSN(),
 		Scripts: []pgscript.Weighted{{Script: s.script, Weight: 1}}, Protocol: s.protocol, NewConnEach: s.connect})
 	if err != nil {
 		return r, err
@@ -137,7 +140,7 @@ func compare(ctx context.Context, srv *pgtest.Server, s setup, pairs, clients, t
 	for i := -1; i < pairs; i++ {
 		var peer, ours float64
 		both := []func() error{
-			func() (err error) { peer, err = pgbench(srv, s.flags, clients, threads, length); return },
+			func() (err error) { peer, err = pgbench(ctx, srv, s.flags, clients, threads, length); return },
 			func() error {
 				res, err := d.Run(ctx, length)
 				if err == nil && res.Failed > 0 {
@@ -167,17 +170,17 @@ func compare(ctx context.Context, srv *pgtest.Server, s setup, pairs, clients, t
 
 var tps = regexp.MustCompile(`tps = ([0-9.]+)`)
 
-func pgbench(srv *pgtest.Server, flags []string, clients, threads int, length time.Duration) (float64, error) {
+func pgbench(ctx context.Context, srv *pglocal.Server, flags []string, clients, threads int, length time.Duration) (float64, error) {
 	args := append([]string{"-n", "-c", strconv.Itoa(clients), "-j", strconv.Itoa(threads), "-T", strconv.Itoa(int(length.Seconds()))}, flags...)
-	out, err := srv.Program("pgbench", args...)
+	out, err := exec.CommandContext(ctx, "pgbench", append(args, srv.DSN())...).CombinedOutput()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("run pgbench: %w: %s", err, out)
 	}
-	m := tps.FindStringSubmatch(out)
+	m := tps.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("no tps in pgbench's output: %s", out)
 	}
-	return strconv.ParseFloat(m[1], 64)
+	return strconv.ParseFloat(string(m[1]), 64)
 }
 
 func median(v []float64) float64 {

@@ -78,7 +78,7 @@ commit;
 			t.Errorf("%+v", r.Statements)
 		}
 	}
-	if _, err := Open(context.Background(), Options{Options: loop.Options{Clients: 1}, DSN: server.DSN, Scripts: scripts(t, "\\startpipeline\nselect 1;\n\\endpipeline")}); err == nil || !strings.Contains(err.Error(), "s0.sql:1:1") {
+	if _, err := Open(context.Background(), Options{Options: loop.Options{Clients: 1}, DSN: server.DSN(), Scripts: scripts(t, "\\startpipeline\nselect 1;\n\\endpipeline")}); err == nil || !strings.Contains(err.Error(), "s0.sql:1:1") {
 		t.Error(err)
 	}
 }
@@ -139,7 +139,7 @@ func TestWrongScriptsEndTheRun(t *testing.T) {
 		{Scripts: scripts(t, "select :nosuch")}, {}, {Scripts: scripts(t, "select 1"), Protocol: "telepathy"},
 		{Scripts: []Weighted{{SelectOnly(), 0}}}, {Scripts: scripts(t, "select 1 \\; select 2"), Protocol: Prepared},
 	} {
-		o.DSN, o.Clients = server.DSN, 1
+		o.DSN, o.Clients = server.DSN(), 1
 		if _, err := Open(context.Background(), o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -258,7 +258,7 @@ func TestTransactionAllocatesNothing(t *testing.T) {
 }
 
 func TestInitIsUndoneByCancel(t *testing.T) {
-	c, err := pgwire.Connect(context.Background(), server.DSN)
+	c, err := pgwire.Connect(context.Background(), server.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}

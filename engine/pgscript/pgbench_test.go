@@ -45,7 +45,7 @@ func TestExpressionsAgreeWithPgbench(t *testing.T) {
 		for k, v := range given {
 			args = append(args, "-D", k+"="+v)
 		}
-		_, err := server.Program("pgbench", args...)
+		err := pgbench(args...)
 		theirs := query(t, "with d as (delete from theirs returning v) select coalesce(v, 'null') from d")
 		if err != nil || theirs == "" {
 			theirs = "an error"
@@ -61,7 +61,7 @@ func evaluate(t *testing.T, src string) string {
 	if err != nil {
 		return "an error"
 	}
-	d, err := Open(context.Background(), Options{Options: loop.Options{Clients: 1, Transactions: 1}, DSN: server.DSN, Scripts: []Weighted{{s, 1}}, Vars: given})
+	d, err := Open(context.Background(), Options{Options: loop.Options{Clients: 1, Transactions: 1}, DSN: server.DSN(), Scripts: []Weighted{{s, 1}}, Vars: given})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestInitAndTPCB(t *testing.T) {
 	keys := `select conrelid::regclass, pg_get_constraintdef(oid) from pg_constraint where conrelid::regclass::text like 'pgbench%' order by 1`
 	data := `select count(*), sum(aid), sum(bid), sum(abalance), min(length(filler)) from pgbench_accounts union all select count(*), sum(tid), sum(bid), sum(tbalance), 0 from pgbench_tellers union all select count(*), sum(bid), 0, sum(bbalance), 0 from pgbench_branches`
 	all := schema + ";" + keys + ";" + data
-	if _, err := server.Program("pgbench", "-i", "-q", "-I", "dtGvp", "-s", "2"); err != nil {
+	if err := pgbench("-i", "-q", "-I", "dtGvp", "-s", "2"); err != nil {
 		t.Fatal(err)
 	}
 	want := query(t, all)
@@ -108,7 +108,7 @@ func TestInitAndTPCB(t *testing.T) {
 		}
 		done += r.Done
 	}
-	if _, err := server.Program("pgbench", "-n", "-t", "10", "-c", "2"); err != nil {
+	if err := pgbench("-n", "-t", "10", "-c", "2"); err != nil {
 		t.Fatal(err)
 	}
 	got := query(t, `select count(distinct s), max(n) from (select sum(abalance) s, 0 n from pgbench_accounts union all select sum(tbalance), 0 from pgbench_tellers

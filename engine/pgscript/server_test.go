@@ -4,21 +4,22 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"headroom/engine/loop"
-	"headroom/engine/pgtest"
 	"headroom/engine/pgwire"
+	"headroom/pglocal"
 )
 
-var server *pgtest.Server
+var server *pglocal.Server
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		if server, err = pgtest.Start("fsync=off"); err != nil {
+		if server, err = pglocal.Start(context.Background(), pglocal.Options{NoFsync: true}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 // query returns the rows as lines, columns joined by |, NULL as "".
 func query(t *testing.T, sql string) string {
 	t.Helper()
-	c, err := pgwire.Connect(context.Background(), server.DSN)
+	c, err := pgwire.Connect(context.Background(), server.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func scripts(t *testing.T, src ...string) (out []Weighted) {
 
 func open(t *testing.T, o Options) *Driver {
 	t.Helper()
-	o.DSN = server.DSN
+	o.DSN = server.DSN()
 	if o.Clients == 0 {
 		o.Clients = 1
 	}
@@ -95,3 +96,16 @@ func once(t *testing.T, p Protocol, src string) *Result {
 }
 
 var protocols = []Protocol{Simple, Extended, Prepared}
+
+// pgbench runs the real one against the server.
+func pgbench(args ...string) error {
+	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin/pgbench", server.Major)
+	if _, err := os.Stat(bin); err != nil {
+		bin = "pgbench"
+	}
+	cmd := exec.Command(bin, append(args, server.DSN())...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pgbench: %w: %s", err, out)
+	}
+	return nil
+}

@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"headroom/engine/pgtest"
 	"headroom/engine/pgwire"
+	"headroom/pglocal"
 )
 
-var server *pgtest.Server
+var server *pglocal.Server
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		server, err = pgtest.Start("listen_addresses=127.0.0.1")
+		server, err = pglocal.Start(context.Background(), pglocal.Options{NoFsync: true, TCP: true})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 func connect(t *testing.T) *pgwire.Conn {
 	t.Helper()
-	c, err := pgwire.Connect(context.Background(), server.DSN)
+	c, err := pgwire.Connect(context.Background(), server.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestServerGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		c, err := pgwire.Connect(context.Background(), server.DSN)
+		c, err := pgwire.Connect(context.Background(), server.DSN())
 		if err == nil {
 			c.Close()
 			return
@@ -272,9 +272,9 @@ func TestServerGoesAway(t *testing.T) {
 
 func TestConnectErrors(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"host=/nonexistent user=postgres": "/nonexistent",
-		server.DSN + " user=nobody-there": "28000",
-		server.DSN + " port":              "invalid",
+		"host=/nonexistent user=postgres":   "/nonexistent",
+		server.DSN() + " user=nobody-there": "28000",
+		server.DSN() + " port":              "invalid",
 	} {
 		if _, err := pgwire.Connect(context.Background(), dsn); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", dsn, err)

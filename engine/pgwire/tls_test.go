@@ -20,7 +20,7 @@ import (
 )
 
 func TestTCPAndTLS(t *testing.T) {
-	tcp := "host=127.0.0.1 port=" + server.Port + " user=postgres dbname=postgres sslmode="
+	tcp := server.TCPDSN() + " sslmode="
 	exercise(t, tcp+"disable", "f")
 
 	crt, key := certificate(t)
@@ -82,12 +82,12 @@ func certificate(t *testing.T) (crt, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := os.Stat(filepath.Join(server.Dir, "data"))
+	st, err := os.Stat(server.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(server.Dir, name)
+		path := filepath.Join(server.DataDir, name)
 		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
 			t.Fatal(err)
 		}
