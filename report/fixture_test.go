@@ -214,3 +214,5 @@ func sweepTrial(t *testing.T) *trial.Result {
 	}
 	return someTrial(t, "pg.upsert", map[string]float64{arms[0].Name: 1.18, arms[1].Name: 1.002, arms[2].Name: 1.12, arms[3].Name: 1.24}, arms...)
 }
+
+func emptyFacts() *fact.Set { return &fact.Set{Host: "h\x1b[0m<b>", Taken: testkit.Taken} }

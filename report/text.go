@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"io"
 	"strings"
 )
@@ -14,7 +13,7 @@ func renderText(w io.Writer, t Terminal, sections []Section) error {
 			p.line("")
 		}
 		if len(sections) > 1 {
-			p.line(p.paint(strong, s.title))
+			p.text("", 0, strong, s.title)
 			p.line("")
 		}
 		p.blocks(s.blocks)
@@ -124,26 +123,34 @@ func (p *printer) item(it item) {
 	p.fields(it.Fields)
 }
 
+// fields writes labelled lines, the labels in a column of their own unless
+// that would take half of the width.
 func (p *printer) fields(fs []field) {
-	labels := 0
+	column := 0
 	for _, f := range fs {
-		labels = max(labels, wide(p.glyphs(clean(f.Label))))
+		column = max(column, wide(p.glyphs(clean(f.Label))))
 	}
+	beside := column+4 <= p.t.Width/2
 	for _, f := range fs {
-		label := "  " + p.paint(dim, pad(p.glyphs(clean(f.Label)), labels, false)) + "  "
-		if f.Code {
-			p.line(label + p.paint(plain, clean(f.Text)))
-			continue
+		label, indent := "  "+p.paint(dim, pad(p.glyphs(clean(f.Label)), column, false))+"  ", column+4
+		if !beside {
+			if f.Label != "" {
+				p.text("  ", 2, dim, f.Label)
+			}
+			label, indent = "    ", 4
 		}
-		if f.Parts != nil {
+		switch {
+		case f.Code:
+			p.line(label + p.paint(plain, clean(f.Text)))
+		case f.Parts != nil:
 			pieces := make([]string, len(f.Parts))
 			for i, s := range f.Parts {
 				pieces[i] = p.glyphs(clean(s))
 			}
-			p.lines(label, labels+4, plain, pack(pieces, p.t.Width-labels-4))
-			continue
+			p.lines(label, indent, plain, pack(pieces, p.t.Width-indent))
+		default:
+			p.text(label, indent, plain, f.Text)
 		}
-		p.text(label, labels+4, plain, f.Text)
 	}
 }
 
@@ -170,109 +177,3 @@ func diffTone(line string) tone {
 	return dim
 }
 
-// grid writes a table. One that is too wide is written row by row instead.
-func (p *printer) grid(g grid) {
-	if g.Title != "" {
-		p.text("", 0, strong, g.Title)
-	}
-	widths, cells := p.measure(g)
-	total := 0
-	for _, w := range widths {
-		total += w + 2
-	}
-	if total-2 > p.t.Width && !p.squeeze(g, widths, total-2-p.t.Width) {
-		p.records(g, cells)
-	} else {
-		p.table(g, widths, cells)
-	}
-	if g.Note != "" {
-		p.text("", 0, dim, g.Note)
-	}
-}
-
-func (p *printer) measure(g grid) (widths []int, cells [][]string) {
-	widths = make([]int, len(g.Columns))
-	for i, c := range g.Columns {
-		widths[i] = wide(p.glyphs(c.Name))
-	}
-	for _, row := range g.Rows {
-		out := make([]string, len(row))
-		for i, c := range row {
-			out[i] = p.glyphs(clean(c))
-			widths[i] = max(widths[i], wide(out[i]))
-		}
-		cells = append(cells, out)
-	}
-	return widths, cells
-}
-
-// minCell is the narrowest that a wrapped column may become.
-const minCell = 16
-
-// squeeze makes the widest column of text narrower, to be wrapped. It answers
-// false if that is not enough.
-func (p *printer) squeeze(g grid, widths []int, excess int) bool {
-	widest := -1
-	for i, c := range g.Columns {
-		if !c.Figures && (widest < 0 || widths[i] > widths[widest]) {
-			widest = i
-		}
-	}
-	if widest < 0 || widths[widest]-excess < minCell {
-		return false
-	}
-	widths[widest] -= excess
-	return true
-}
-
-func (p *printer) table(g grid, widths []int, cells [][]string) {
-	names := make([]string, len(g.Columns))
-	for i, c := range g.Columns {
-		names[i] = p.glyphs(c.Name)
-	}
-	p.row(g, widths, names, dim)
-	for _, row := range cells {
-		p.row(g, widths, row, plain)
-	}
-}
-
-// row writes one row; cells that were squeezed take several lines.
-func (p *printer) row(g grid, widths []int, row []string, t tone) {
-	parts := make([][]string, len(row))
-	lines := 1
-	for i, c := range row {
-		parts[i] = []string{c}
-		if wide(c) > widths[i] {
-			parts[i] = wrap(c, widths[i])
-		}
-		lines = max(lines, len(parts[i]))
-	}
-	for n := range lines {
-		var b strings.Builder
-		for i := range row {
-			cell := ""
-			if n < len(parts[i]) {
-				cell = parts[i][n]
-			}
-			b.WriteString(pad(cell, widths[i], g.Columns[i].Figures) + "  ")
-		}
-		p.line(p.paint(t, strings.TrimRight(b.String(), " ")))
-	}
-}
-
-// records writes each row as labelled lines, for narrow terminals.
-func (p *printer) records(g grid, cells [][]string) {
-	labels := 0
-	for _, c := range g.Columns[1:] {
-		labels = max(labels, wide(c.Name))
-	}
-	for _, row := range cells {
-		p.text("", 0, plain, row[0])
-		for i, c := range g.Columns[1:] {
-			if row[i+1] == "" {
-				continue
-			}
-			p.text(fmt.Sprintf("  %s  ", p.paint(dim, pad(c.Name, labels, false))), labels+4, plain, row[i+1])
-		}
-	}
-}

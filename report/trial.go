@@ -1,14 +1,11 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
-	"headroom/change"
 	"headroom/stats"
 	"headroom/trial"
 	"headroom/unit"
@@ -211,39 +208,6 @@ func disturbed(r *trial.Result) list {
 	return l
 }
 
-// armTitle names an arm by what its plan alters, "max_wal_size 1GB → 10GB",
-// or by its own name where that is not one value.
-func armTitle(r *trial.Result, name string) string {
-	for _, a := range r.Arms {
-		if a.Name != name || len(a.Changes) != 1 {
-			continue
-		}
-		var plan change.Plan
-		if json.Unmarshal(a.Plans, &plan) != nil {
-			return name
-		}
-		for arg, want := range a.Changes[0].Args {
-			if row, ok := alteration(&plan, arg); ok && len(a.Changes[0].Args) == 1 {
-				return strings.TrimSpace(a.Changes[0].Object+" "+arg) + " " + row.Now + " → " + orElse(row.After, want)
-			}
-		}
-	}
-	return name
-}
-
-// alteration finds what a plan does to the named setting or value.
-func alteration(p *change.Plan, name string) (change.Row, bool) {
-	for _, s := range p.Steps() {
-		for _, row := range s.Rows() {
-			base := row.Name[strings.LastIndexByte(row.Name, '/')+1:]
-			if row.Name == name+" (in force)" || base == name {
-				return row, true
-			}
-		}
-	}
-	return change.Row{}, false
-}
-
 func versus(r *trial.Result, arm string) (trial.Versus, bool) {
 	for _, v := range r.Versus {
 		if v.Arm == arm {
@@ -277,53 +241,3 @@ func roundSheet(r *trial.Result) sheet {
 	return s
 }
 
-func noun(m trial.Measure) string { return orElse(m.Noun, m.Name) }
-
-func count(n int64) string { return unit.Format(float64(n), unit.Count) }
-
-func budget(seconds float64) string {
-	return short(time.Duration(math.Ceil(seconds)) * time.Second)
-}
-
-// times writes a ratio: two decimals, and three digits for those far from 1.
-func times(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "?"
-	}
-	if v >= 0.095 && v < 100 {
-		return fmt.Sprintf("%.2f", v)
-	}
-	return fmt.Sprintf("%.3g", v)
-}
-
-// span writes an interval of a ratio; an end that is not known is open.
-func span(i stats.Interval) string {
-	lo, hi := "…", "…"
-	if i.Lo > 0 {
-		lo = times(i.Lo)
-	}
-	if !math.IsInf(i.Hi, 1) && !math.IsNaN(i.Hi) {
-		hi = times(i.Hi)
-	}
-	return lo + "–" + hi
-}
-
-func spanIn(i stats.Interval, u unit.Unit) string {
-	if math.IsInf(i.Lo, 0) || math.IsInf(i.Hi, 0) {
-		return "too few"
-	}
-	lo, hi := unit.Format(i.Lo, u), unit.Format(i.Hi, u)
-	if figure, unit, ok := strings.Cut(lo, " "); ok && strings.HasSuffix(hi, " "+unit) {
-		lo = figure // the unit is said once
-	}
-	return lo + "–" + hi
-}
-
-func level(l float64) string { return unit.Format(l, unit.Ratio) }
-
-func pValue(p float64) string {
-	if p < 0.001 {
-		return "< 0.001"
-	}
-	return fmt.Sprintf("%.3f", p)
-}
