@@ -40,4 +40,3 @@ func alteration(p *change.Plan, name string) (change.Row, bool) {
 	}
 	return change.Row{}, false
 }
-

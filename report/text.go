@@ -176,4 +176,3 @@ func diffTone(line string) tone {
 	}
 	return dim
 }
-

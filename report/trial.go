@@ -240,4 +240,3 @@ func roundSheet(r *trial.Result) sheet {
 	}
 	return s
 }
-
