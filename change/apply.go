@@ -260,9 +260,9 @@ func foreignRows(ctx context.Context, r host.Reader, e Entry) (map[int][]MovedRo
 	out := map[int][]MovedRow{}
 	for i, s := range e.Plan.Steps() {
 		switch s.Step.Kind() {
-		case "sql", "command", "unit":
+		case "value", "sql", "command", "unit":
 			if e.busy(i) {
-				continue // done by half, it is neither before nor after
+				continue // done by half or not as wanted, it may be neither before nor after
 			}
 		}
 		now, err := s.Step.Read(ctx, r)
