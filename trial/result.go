@@ -116,6 +116,7 @@ const (
 	ByAutovacuum Cause = "autovacuum"
 	BySteal      Cause = "steal"     // the hypervisor gave our CPU to others
 	ByProcess    Cause = "process"   // another program used a good part of a core
+	ByBrief      Cause = "brief"     // programs that began and ended within the round did
 	ByFailures   Cause = "failures"  // operations failed
 	ByShortfall  Cause = "shortfall" // the round yielded no figure
 )

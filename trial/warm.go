@@ -120,8 +120,9 @@ func perArm(pairs []stats.Pair, arms int) []stats.Pair {
 	return out
 }
 
-// learnUsual finds what disturbs equal rounds all the time: it is part of what
-// is measured then, and running blocks again would not help.
+// learnUsual finds what the work itself brings about in equal rounds all the
+// time: running blocks again would not help. What comes from outside is never
+// usual, however often it comes.
 func (r *run) learnUsual() {
 	count, n := map[Cause]int{}, 0
 	for _, x := range r.res.Rounds {
@@ -134,7 +135,8 @@ func (r *run) learnUsual() {
 		}
 	}
 	for c, k := range count {
-		if k*3 >= n && n > 0 {
+		fromOutside := c == ByProcess || c == BySteal
+		if k*3 >= n && !fromOutside {
 			r.usual[c] = true
 			r.warnf("%s in %d of %d rounds before any change: it is part of what is measured and does not mark rounds as disturbed", c, k, n)
 		}

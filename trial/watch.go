@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"headroom/host"
+	"headroom/probe/pg"
 	"headroom/probe/proc"
 )
 
@@ -28,10 +29,10 @@ type watcher struct {
 // begin takes the samples before; the function it returns takes those after
 // and judges.
 func (w watcher) begin(ctx context.Context) func(context.Context, Round) seen {
-	var before counters
+	var before pg.Counters
 	counted := false
 	if w.server != nil {
-		c, err := readCounters(ctx, w.server)
+		c, err := pg.ReadCounters(ctx, w.server)
 		before, counted = c, err == nil
 	}
 	load, loadErr := proc.Sample(w.machine)
@@ -43,21 +44,30 @@ func (w watcher) begin(ctx context.Context) func(context.Context, Round) seen {
 		if !counted {
 			return out
 		}
-		after, err := readCounters(ctx, w.server)
+		after, err := pg.ReadCounters(ctx, w.server)
 		if err != nil {
 			return out
 		}
-		out.wal, out.checkpoints = after.wal-before.wal, after.checkpoints-before.checkpoints
-		if out.checkpoints > 0 {
-			out.marks = append(out.marks, Mark{ByCheckpoint, fmt.Sprintf("%d checkpoint(s) began", out.checkpoints)})
-		} else if after.checkpointing {
-			out.marks = append(out.marks, Mark{ByCheckpoint, "a checkpoint was going on"})
-		}
-		if n := max(before.vacuums, after.vacuums); n > 0 {
-			out.marks = append(out.marks, Mark{ByAutovacuum, fmt.Sprintf("%d autovacuum worker(s) at work", n)})
-		}
+		out.wal = after.WALBytes - before.WALBytes
+		out.checkpoints = after.Timed + after.Requested - before.Timed - before.Requested
+		out.marks = append(out.marks, serverMarks(before, after, out.checkpoints)...)
 		return out
 	}
+}
+
+// serverMarks tells what the server did of its own accord.
+func serverMarks(before, after pg.Counters, checkpoints int64) []Mark {
+	var out []Mark
+	switch {
+	case checkpoints > 0:
+		out = append(out, Mark{ByCheckpoint, fmt.Sprintf("%d checkpoint(s) began", checkpoints)})
+	case before.Checkpointing.Value || after.Checkpointing.Value:
+		out = append(out, Mark{ByCheckpoint, "a checkpoint was going on"})
+	}
+	if n := max(before.Vacuuming, after.Vacuuming); n > 0 {
+		out = append(out, Mark{ByAutovacuum, fmt.Sprintf("%d autovacuum worker(s) at work", n)})
+	}
+	return out
 }
 
 // machineMarks tells what used the machine that has no part in the trial.
@@ -86,7 +96,7 @@ func (w watcher) machineMarks(before, after proc.Load) []Mark {
 		out = append(out, Mark{ByProcess, fmt.Sprintf("other programs used %.2f of a core: %s", others, strings.Join(names, ", "))})
 	}
 	if brief := act.Busy - known; brief > unknownLimit {
-		out = append(out, Mark{ByProcess, fmt.Sprintf("programs that ended meanwhile used %.2f of a core", brief)})
+		out = append(out, Mark{ByBrief, fmt.Sprintf("programs that ended meanwhile used %.2f of a core", brief)})
 	}
 	return out
 }

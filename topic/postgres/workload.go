@@ -14,7 +14,7 @@ import (
 )
 
 // Workloads lists the work that PostgreSQL changes can be tried on.
-var Workloads = []*trial.Workload{Upsert}
+var Workloads = []*trial.Workload{Upsert, TPCB, Select, Script}
 
 // trialSchema holds the tables of all workloads, so that taking them away
 // touches nothing else. A schema of that name is ours.
