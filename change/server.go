@@ -18,6 +18,8 @@ import (
 type Server struct {
 	SystemID string `json:"system_id"`          // of pg_control; clones and standbys share it
 	Address  string `json:"address"`            // socket folder or host, and port
+	Role     string `json:"role,omitempty"`     // that we connected as
+	Database string `json:"database,omitempty"` // that we connected to
 	DataDir  string `json:"data_dir,omitempty"` // "" where we may not see it
 	Version  string `json:"version"`            // "15.14"
 	// How it was started, on this machine: to bring it back when it does not
@@ -25,6 +27,25 @@ type Server struct {
 	Unit    string `json:"unit,omitempty"`
 	Program string `json:"program,omitempty"`
 	Owner   int    `json:"owner,omitempty"` // user id
+}
+
+// Conninfo is a connection string that leads to the server again, from this
+// machine and without a password: those come from .pgpass or PGPASSWORD.
+func (s Server) Conninfo() string {
+	host, port, err := net.SplitHostPort(s.Address)
+	if at := strings.LastIndexByte(s.Address, ':'); strings.HasPrefix(s.Address, "/") && at > 0 {
+		host, port, err = s.Address[:at], s.Address[at+1:], nil
+	}
+	if err != nil {
+		return ""
+	}
+	out := []string{}
+	for _, kv := range [][2]string{{"host", host}, {"port", port}, {"user", s.Role}, {"dbname", s.Database}} {
+		if kv[1] != "" {
+			out = append(out, kv[0]+"='"+strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(kv[1])+"'")
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // onServer says whether a step is about a server.
@@ -42,6 +63,7 @@ func identify(ctx context.Context, r host.Reader) (Server, error) {
 	ask := func(sql string) error {
 		return r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			cfg := tx.Conn().Config()
+			s.Role, s.Database = cfg.User, cfg.Database
 			s.Address = net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
 			if strings.HasPrefix(cfg.Host, "/") {
 				s.Address = fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)

@@ -50,10 +50,11 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": server,
-			"sql":    sql,
-			"match":  match,
-			"status": status,
+			"server":     server,
+			"sql":        sql,
+			"match":      match,
+			"status":     status,
+			"eventually": eventually,
 		},
 	})
 }
@@ -109,6 +110,23 @@ func sql(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("sql.out"), []byte(out.String()), 0o644))
+}
+
+// eventually SETTING VALUE waits up to 20 s until the server shows the value.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: eventually SETTING VALUE")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		sql(ts, false, []string{"show " + args[0]})
+		got := strings.TrimSpace(ts.ReadFile("sql.out"))
+		if got == args[1] {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
+		}
+	}
 }
 
 // match NAME FILE REGEXP sets NAME to the first group that REGEXP finds in FILE.

@@ -1,0 +1,25 @@
+// Package all is the list of topics. A new topic is one folder and one line
+// here.
+package all
+
+import (
+	"headroom/topic"
+	"headroom/topic/disk"
+	"headroom/topic/memory"
+	"headroom/topic/postgres"
+)
+
+// Topics returns every topic, in the order in which they are shown.
+func Topics() []topic.Topic {
+	return []topic.Topic{
+		disk.Topic,
+		memory.Topic,
+		postgres.Topic,
+	}
+}
+
+// Still names the facts that only a change moves; a trial warns when one of
+// them moved while it ran and no arm did it.
+func Still() []string {
+	return []string{"pg.settings", "proc.sysctl", "proc.boot", "block.devices"}
+}
