@@ -108,8 +108,6 @@ var (
 	markWarning = mark{warn, "▲", "[!]"}
 	markAdvice  = mark{advice, "●", "[*]"}
 	markNote    = mark{note, "○", "[-]"}
-	markGood    = mark{good, "✔", "[ok]"}
-	markUnknown = mark{dim, "?", "[?]"}
 	markChange  = mark{warn, "~", "~"}
 	markAdd     = mark{good, "+", "+"}
 	markRemove  = mark{danger, "-", "-"}

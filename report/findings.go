@@ -82,7 +82,7 @@ func findingItem(f check.Finding) item {
 		it.Fields = append(it.Fields, field{Label: "evidence", Parts: seen})
 	}
 	if f.Hint != "" {
-		it.Fields = append(it.Fields, field{Label: "advice", Text: f.Hint})
+		it.Fields = append(it.Fields, field{Label: "hint", Text: f.Hint})
 	}
 	for i, c := range f.Fixes {
 		label := "fix"
@@ -109,21 +109,15 @@ func quieted(fs []check.Finding) list {
 
 // notChecked groups the unanswered questions by reason.
 func notChecked(us []check.Unchecked) list {
-	l := list{Title: fmt.Sprintf("Could not tell (%d)", len(us))}
-	at := map[string]int{}
+	var r reasons
 	for _, u := range us {
 		name := u.Check
 		if u.Subject != "" {
 			name += " (" + u.Subject + ")"
 		}
-		if i, ok := at[u.Because]; ok {
-			l.Entries[i].More += ", " + name
-			continue
-		}
-		at[u.Because] = len(l.Entries)
-		l.Entries = append(l.Entries, entry{Text: "not checked: " + u.Because, More: name})
+		r.add("not checked: "+u.Because, name)
 	}
-	return l
+	return r.list()
 }
 
 func findingSheet(o check.Outcome) sheet {

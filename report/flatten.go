@@ -13,7 +13,9 @@ import (
 
 // leaf is one figure or word inside a fact.
 type leaf struct {
-	path    string // "sda.queue.read_ahead"; "" for a fact that is one figure
+	list    string // path of the outermost list that it is in; "" if that is the fact itself
+	of      string // name of the element in that list; "" outside of lists
+	path    string // "queue.read_ahead", within the element; "" if that is one figure
 	pretty  string
 	bare    string
 	unit    unit.Unit
@@ -21,6 +23,9 @@ type leaf struct {
 	unknown string
 	element int // index in the outermost list; 0 if there is none
 }
+
+// whole is the path from the fact down.
+func (l leaf) whole() string { return join(join(l.list, l.of), l.path) }
 
 // flatten walks a fact down to its figures, by the tags json, unit and src.
 // An element of a list is named by its field "name" (or the first text in it),
@@ -114,8 +119,10 @@ func (f *flattener) enter(i int, v reflect.Value, at leaf, name string) {
 	outermost := f.element < 0
 	if outermost {
 		f.element = i
+		at.list, at.of, at.path = at.path, name, ""
+	} else {
+		at.path = join(at.path, name)
 	}
-	at.path = join(at.path, name)
 	f.walk(v, at)
 	if outermost {
 		f.element = -1
@@ -162,8 +169,8 @@ func (f *flattener) add(at leaf, pretty, bare string) {
 }
 
 func join(path, name string) string {
-	if path == "" {
-		return name
+	if path == "" || name == "" {
+		return path + name
 	}
 	return path + "." + name
 }

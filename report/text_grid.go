@@ -1,9 +1,6 @@
 package report
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // grid writes a table. One that is too wide is written row by row instead.
 func (p *printer) grid(g grid) {
@@ -95,19 +92,17 @@ func (p *printer) row(g grid, widths []int, row []string, t tone) {
 	}
 }
 
-// records writes each row as labelled lines, for narrow terminals.
+// records writes each row as a headline and its other cells with their names,
+// for tables that are too wide.
 func (p *printer) records(g grid, cells [][]string) {
-	labels := 0
-	for _, c := range g.Columns[1:] {
-		labels = max(labels, wide(p.glyphs(clean(c.Name))))
-	}
 	for _, row := range cells {
 		p.text("", 0, plain, row[0])
+		var pieces []string
 		for i, c := range g.Columns[1:] {
-			if row[i+1] == "" {
-				continue
+			if row[i+1] != "" {
+				pieces = append(pieces, p.glyphs(clean(c.Name))+" "+row[i+1])
 			}
-			p.text(fmt.Sprintf("  %s  ", p.paint(dim, pad(p.glyphs(clean(c.Name)), labels, false))), labels+4, plain, row[i+1])
 		}
+		p.lines("  ", 2, plain, pack(pieces, p.t.Width-2))
 	}
 }

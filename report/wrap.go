@@ -52,7 +52,10 @@ func pack(pieces []string, width int) []string {
 			line += " " + p
 		}
 	}
-	return append(lines, wrap(line, width)...)
+	if line != "" {
+		lines = append(lines, wrap(line, width)...)
+	}
+	return lines
 }
 
 // pad fills text up to width columns, at the left or at the right.
