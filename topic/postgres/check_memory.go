@@ -123,7 +123,7 @@ func runHugePages(s *fact.Set, out *check.Report) {
 	}
 	f := check.Finding{Subject: server, Severity: check.Advice, Basis: check.ByRule, Worth: 0.12,
 		Evidence: []check.Cite{cite(c, "huge_pages"), cite(c, "shared_buffers"), figure("huge pages set aside", aside, unit.Byte, "/proc/meminfo HugePages_Total")}}
-	f.Summary = fmt.Sprintf("shared_buffers is %s, and the kernel has %s of huge pages set aside: it runs on pages of 4 kB.", c.Shown("shared_buffers"), unit.Format(aside, unit.Byte))
+	f.Summary = fmt.Sprintf("shared_buffers is %s, and the kernel has %s set aside: it runs on pages of 4 kB.", c.Shown("shared_buffers"), hugeAside(aside))
 	if aside < need*float64(m.HugeSize.Value) {
 		f.Fixes = append(f.Fixes, change.Spec{ID: "memory.sysctl", Args: map[string]string{"vm.nr_hugepages": fmt.Sprintf("%.0f", need)}})
 		f.Hint = "Restart the server afterwards: it asks for huge pages only when it starts."
@@ -132,8 +132,14 @@ func runHugePages(s *fact.Set, out *check.Report) {
 		f.Summary = fmt.Sprintf("huge_pages is off and shared_buffers is %s.", c.Shown("shared_buffers"))
 		f.Fixes = append(f.Fixes, set("huge_pages", "try"))
 	}
-	f.Try = prove(f.Fixes[0], "pg.select")
 	out.Found(f)
+}
+
+func hugeAside(bytes float64) string {
+	if bytes == 0 {
+		return "no huge pages"
+	}
+	return unit.Format(bytes, unit.Byte) + " of huge pages"
 }
 
 var effectiveCache = &check.Check{

@@ -51,8 +51,8 @@ var randomPageCost = &check.Check{
 			return
 		}
 		out.Found(check.Finding{Subject: server, Severity: check.Advice, Basis: check.ByRule, Worth: 0.1,
-			Summary: fmt.Sprintf("random_page_cost is %s, for storage that answers like %s; half of the random reads here took at most %s.",
-				c.Shown("random_page_cost"), map[bool]string{true: "a turning disk", false: "flash"}[v[0] >= 2], unit.Seconds(l.Read.P50)),
+			Summary: fmt.Sprintf("random_page_cost is %s, which fits %s; half of the random reads here took at most %s.",
+				c.Shown("random_page_cost"), map[bool]string{true: "disks that turn", false: "flash"}[v[0] >= 2], unit.Seconds(l.Read.P50)),
 			Hint:     "It shows on queries that could use an index: try it with your own (pg.script).",
 			Evidence: []check.Cite{cite(c, "random_page_cost"), measuredRead(l)},
 			Fixes:    []change.Spec{set("random_page_cost", want)}})

@@ -138,7 +138,7 @@ var endOfLife = &check.Check{
 		case !known && srv.Major > pg.Newest:
 			return // newer than this list
 		case !known:
-			end = ends[10]
+			end = ends[10] // and earlier, at any rate
 		}
 		left := end.Sub(s.Taken)
 		if left > 183*24*time.Hour {
@@ -152,7 +152,7 @@ var endOfLife = &check.Check{
 			f.Summary = fmt.Sprintf("PostgreSQL %d gets its last fixes on %s, in %s.", srv.Major, end.Format(time.DateOnly), unit.Seconds(left.Seconds()))
 		} else {
 			f.Severity, f.Worth = check.Warning, math.Min(0.9, 0.4-left.Hours()/24/365/5)
-			f.Summary = fmt.Sprintf("PostgreSQL %d got its last fixes on %s: holes found since then stay open.", srv.Major, end.Format(time.DateOnly))
+			f.Summary = fmt.Sprintf("PostgreSQL %d got its last fixes %s %s: holes found since then stay open.", srv.Major, map[bool]string{true: "on", false: "long before"}[known], end.Format(time.DateOnly))
 		}
 		out.Found(f)
 	},

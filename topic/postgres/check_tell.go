@@ -79,6 +79,9 @@ var statementStatistics = &check.Check{
 		default:
 			return
 		}
+		if fact.Get(s, pg.Servers).Recovery && len(f.Fixes) > 0 {
+			f.Fixes, f.Hint = nil, "This server is a standby: install it on the primary, and load it on both."
+		}
 		out.Found(f)
 	},
 }

@@ -84,7 +84,7 @@ var autovacuumLazy = &check.Check{
 				worst.Quoted(), unit.Format(float64(worst.Live), unit.Count), unit.Format(math.Round(worst.VacuumAt), unit.Count)),
 			Evidence: []check.Cite{cite(c, "autovacuum_vacuum_scale_factor"), figure("vacuum of "+worst.Quoted()+" at", worst.VacuumAt, unit.Count, "threshold + scale factor × rows")}}
 		if n > 1 {
-			f.Summary += fmt.Sprintf(" So it is for %d more large tables.", n-1)
+			f.Summary += " " + more(n-1, "large table is", "large tables are") + " like that."
 		}
 		if v[1] >= 0.1 {
 			f.Fixes = append(f.Fixes, set("autovacuum_vacuum_scale_factor", "0.02"))
@@ -124,14 +124,14 @@ func runTableDue(s *fact.Set, out *check.Report) {
 		out.Unknown(server, "track_counts is off: dead rows are not counted")
 		return
 	}
-	more, rows := 0, 0.0
+	rest, rows := 0, 0.0
 	for i, t := range late(inv.Tables) {
 		if i >= shownTables {
-			more, rows = more+1, rows+float64(t.Dead)
+			rest, rows = rest+1, rows+float64(t.Dead)
 			continue
 		}
 		share := float64(t.Dead) / math.Max(float64(t.Dead+t.Live), 1)
-		f := check.Finding{Subject: "table " + t.Quoted(), Severity: check.Advice, Basis: check.Measured, Worth: math.Min(0.5, 0.05+share/2),
+		f := check.Finding{Subject: "table " + t.Quoted(), Severity: check.Advice, Basis: check.Measured, Worth: math.Min(0.3, 0.05+share/3),
 			Summary: fmt.Sprintf("%s dead rows beside %s live ones; autovacuum should come at %s.%s",
 				unit.Format(float64(t.Dead), unit.Count), unit.Format(float64(t.Live), unit.Count), unit.Format(math.Round(t.VacuumAt), unit.Count), lastVacuum(t)),
 			Evidence: []check.Cite{figure("dead rows", t.Dead, unit.Count, "pg_stat_get_dead_tuples()"), figure("threshold", math.Round(t.VacuumAt), unit.Count, "settings and reloptions")},
@@ -145,9 +145,9 @@ func runTableDue(s *fact.Set, out *check.Report) {
 		}
 		out.Found(f)
 	}
-	if more > 0 {
+	if rest > 0 {
 		out.Found(check.Finding{Subject: "database " + pg.Quote(inv.Database), Severity: check.Advice, Basis: check.Measured, Worth: 0.05,
-			Summary:  fmt.Sprintf("%d more tables are past their vacuum threshold, with %s dead rows.", more, unit.Format(rows, unit.Count)),
+			Summary:  more(rest, "table is", "tables are") + " past the vacuum threshold, with " + unit.Format(rows, unit.Count) + " dead rows.",
 			Evidence: []check.Cite{figure("dead rows in them", rows, unit.Count, "pg_stat_get_dead_tuples()")},
 			Hint:     "VACUUM (ANALYZE); does the whole database. If it recurs, autovacuum needs more workers or less delay."})
 	}
@@ -173,9 +173,9 @@ func late(ts []pg.Table) []pg.Table {
 func lastVacuum(t pg.Table) string {
 	switch {
 	case t.AutoVacuumed.OK() && (!t.Vacuumed.OK() || t.AutoVacuumed.Value < t.Vacuumed.Value):
-		return " The last one was " + unit.Seconds(t.AutoVacuumed.Value) + " ago."
+		return " Autovacuum was last there " + unit.Seconds(t.AutoVacuumed.Value) + " ago."
 	case t.Vacuumed.OK():
-		return " The last vacuum, by hand, was " + unit.Seconds(t.Vacuumed.Value) + " ago."
+		return " It was last vacuumed, by hand, " + unit.Seconds(t.Vacuumed.Value) + " ago."
 	}
 	return " It has not been there since the statistics began."
 }

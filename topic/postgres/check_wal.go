@@ -76,7 +76,7 @@ func runMaxWALSize(s *fact.Set, out *check.Report) {
 	default:
 		f.Fixes = append(f.Fixes, set("max_wal_size", megabytes(want)))
 		f.Try = prove(f.Fixes[0], "pg.upsert")
-		f.Hint = fmt.Sprintf("Takes effect at once. The log may then take %s of disk", megabytes(want))
+		f.Hint = fmt.Sprintf("Takes effect at once. The log may then take %s of disk", unit.Format(want, unit.Byte))
 		if !known {
 			f.Hint += " (how much is free there is not known here)"
 		}

@@ -59,8 +59,11 @@ func planSetting(s *fact.Set, spec change.Spec) (change.Change, error) {
 		step.Restart = step.Restart || one.Context == "postmaster"
 		why = append(why, reason(c, proper))
 		h := hazardOf(s, name, value)
-		if worse(h.risk, out.Risk) {
-			out.Risk, out.RiskWhy = h.risk, name+": "+h.why
+		switch told := name + ": " + h.why; {
+		case worse(h.risk, out.Risk):
+			out.Risk, out.RiskWhy = h.risk, told
+		case h.risk == out.Risk && h.risk != change.RiskLow:
+			out.RiskWhy += "; " + told
 		}
 	}
 	out.Why = strings.Join(slices.Compact(why), " ")

@@ -47,8 +47,11 @@ func cite(c pg.Config, name string) check.Cite {
 	s := c.All[name]
 	if v, ok := c.Number(name); ok {
 		out.Value, out.Unit = v, s.Base
-		if v < 0 { // a special meaning, not a size
+		switch {
+		case v < 0: // a special meaning, not a size
 			out.Unit = unit.None
+		case s.Base == unit.None && s.Type == "integer":
+			out.Unit = unit.Count
 		}
 	} else {
 		out.Value = s.Value
@@ -158,6 +161,14 @@ func roundSize(bytes float64) float64 {
 // times writes "5 of 6 checkpoints".
 func times(n, of int64, noun string) string {
 	return unit.Format(float64(n), unit.Count) + " of " + unit.Format(float64(of), unit.Count) + " " + noun
+}
+
+// more writes "One more table is" or "3 more tables are".
+func more(n int, one, many string) string {
+	if n == 1 {
+		return "One more " + one
+	}
+	return fmt.Sprintf("%d more %s", n, many)
 }
 
 // standby reports that a question is one for the primary.
