@@ -1,22 +1,50 @@
 package pg
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Quote writes an identifier as SQL wants it, with quotes only where needed.
+// Quote writes an identifier as SQL wants it, with quotes only where needed and
+// on one line: what cannot be printed is written as an escape.
 func Quote(name string) string {
 	plain := name != "" && !slices.Contains(reserved, name)
 	for i, r := range name {
 		plain = plain && (r == '_' || r >= 'a' && r <= 'z' || i > 0 && r >= '0' && r <= '9')
 	}
-	if plain {
+	switch {
+	case plain:
 		return name
+	case strings.IndexFunc(name, hidden) >= 0:
+		return escaped(name)
 	}
 	return pgx.Identifier{name}.Sanitize()
+}
+
+// hidden says whether a character would break a line, drive a terminal or hide
+// what comes after it.
+func hidden(r rune) bool { return !unicode.IsPrint(r) && r != ' ' }
+
+// escaped writes a name in SQL's form with escapes, all of it visible.
+func escaped(name string) string {
+	var b strings.Builder
+	b.WriteString(`U&"`)
+	for _, r := range name {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteRune(r)
+			b.WriteRune(r)
+		case hidden(r):
+			fmt.Fprintf(&b, `\+%06X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String() + `"`
 }
 
 // reserved are the words that PostgreSQL 13 to 18 do not take as a table's

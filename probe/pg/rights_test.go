@@ -119,7 +119,7 @@ func TestPoolerIsSeen(t *testing.T) {
 
 func TestHostileNamesSurvive(t *testing.T) {
 	s := start(t, 0, nil)
-	names := []string{`a"b`, "line\nbreak", `'; drop table x; --`, strings.Repeat("é", 31), "select", " ", `back\slash`, "🐘🐘"}
+	names := []string{`a"b`, "line\nbreak", `'; drop table x; --`, strings.Repeat("é", 31), "select", " ", `back\slash`, "🐘🐘", "\x1b[2J\\x", "a\u202eb"}
 	for _, n := range names {
 		q := pgx.Identifier{n}.Sanitize()
 		sql(t, s.DSN(), "create schema "+q, "create table "+q+"."+q+" (k int) with (autovacuum_enabled = off, autovacuum_vacuum_scale_factor = 0.5)",
