@@ -19,6 +19,7 @@ var pageStyle string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"clean":    clean,
+	"tight":    func(s string) bool { return wide(s) <= 18 },
 	"diffTone": func(l string) tone { return diffTone(l) },
 }).Parse(pageSource))
 
