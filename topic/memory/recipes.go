@@ -53,12 +53,12 @@ func usage(format string, args ...any) error {
 
 func planSysctl(s *fact.Set, spec change.Spec) (change.Change, error) {
 	if spec.Object != "" || len(spec.Args) == 0 {
-		return change.Change{}, fail.Hint(usage("plan memory.sysctl: it takes NAME=VALUE and no object"),
+		return change.Change{}, fail.Hint(usage("it takes NAME=VALUE and no object"),
 			"e.g. memory.sysctl vm.swappiness=10; known are %s", strings.Join(knownSysctls(), ", "))
 	}
 	for name := range spec.Args {
 		if _, ok := knobs[name]; !ok {
-			return change.Change{}, usage("plan memory.sysctl: unknown name %q (known: %s)", name, strings.Join(knownSysctls(), ", "))
+			return change.Change{}, usage("unknown name %q (known: %s)", name, strings.Join(knownSysctls(), ", "))
 		}
 	}
 	now, boot := fact.Get(s, proc.Sysctls), fact.Get(s, proc.Boots)
@@ -72,7 +72,7 @@ func planSysctl(s *fact.Set, spec change.Spec) (change.Change, error) {
 		}
 		v, _ := now.Value(name)
 		if !v.OK() {
-			return change.Change{}, fmt.Errorf("plan memory.sysctl %s: could not be read here: %s", name, v.Because)
+			return change.Change{}, fmt.Errorf("%s: could not be read here: %s", name, v.Because)
 		}
 		n, err := p.value(name, value)
 		if err != nil {
@@ -108,11 +108,11 @@ func (p *sysctlPlan) value(name, value string) (int64, error) {
 	v, u, err := unit.Parse(value)
 	switch {
 	case err != nil:
-		return 0, usage("plan memory.sysctl %s: %w", name, err)
+		return 0, usage("%s: %w", name, err)
 	case u != unit.None && !(k.bytes && u == unit.Byte):
-		return 0, usage("plan memory.sysctl %s=%s: it takes %s", name, value, k.takes())
+		return 0, usage("%s=%s: it takes %s", name, value, k.takes())
 	case v != float64(int64(v)) || int64(v) < k.min || int64(v) > k.max:
-		return 0, usage("plan memory.sysctl %s=%s: out of range, it takes %s", name, value, k.takes())
+		return 0, usage("%s=%s: out of range, it takes %s", name, value, k.takes())
 	}
 	return int64(v), nil
 }
@@ -157,20 +157,20 @@ func (p *sysctlPlan) together(s *fact.Set, now proc.Sysctl) error {
 		_, a := p.want[pair[0]]
 		_, b := p.want[pair[1]]
 		if a && b {
-			return usage("plan memory.sysctl: %s and %s set the same limit; give one of them", pair[0], pair[1])
+			return usage("%s and %s set the same limit; give one of them", pair[0], pair[1])
 		}
 	}
 	for _, pair := range [][2]string{{"vm.dirty_background_ratio", "vm.dirty_ratio"}, {"vm.dirty_background_bytes", "vm.dirty_bytes"}} {
 		low, high := p.after(now, pair[0]), p.after(now, pair[1])
 		if p.touches(pair[0], pair[1]) && low > 0 && high > 0 && low >= high {
-			return usage("plan memory.sysctl: %s (%d) must be below %s (%d): writing in the background has to begin before writers are held up", pair[0], low, pair[1], high)
+			return usage("%s (%d) must be below %s (%d): writing in the background has to begin before writers are held up", pair[0], low, pair[1], high)
 		}
 	}
 	m := fact.Get(s, proc.Memories)
 	if n, ok := p.want["vm.nr_hugepages"]; ok {
 		room := m.Available.Value + m.HugeTotal.Value*m.HugeSize.Value
 		if size := n * m.HugeSize.Value; m.Available.OK() && m.HugeSize.OK() && size > room/10*9 {
-			return usage("plan memory.sysctl vm.nr_hugepages=%d: that is %s of the %s that can be had", n, unit.Bytes(size), unit.Bytes(room))
+			return usage("vm.nr_hugepages=%d: that is %s of the %s that can be had", n, unit.Bytes(size), unit.Bytes(room))
 		}
 	}
 	if p.after(now, "vm.overcommit_memory") == 2 && p.touches("vm.overcommit_memory", "vm.overcommit_ratio") {
@@ -183,11 +183,11 @@ func (p *sysctlPlan) together(s *fact.Set, now proc.Sysctl) error {
 // next allocation of anybody would fail.
 func (p *sysctlPlan) fitsCommitted(m proc.Memory, ratio int64) error {
 	if !m.Committed.OK() {
-		return fmt.Errorf("plan memory.sysctl vm.overcommit_memory=2: %s", m.Committed.Because)
+		return fmt.Errorf("vm.overcommit_memory=2: %s", m.Committed.Because)
 	}
 	limit := commitLimit(m, ratio)
 	if m.Committed.Value > limit/10*9 {
-		return fail.Hint(usage("plan memory.sysctl: programs hold promises of %s already and the limit would be %s: allocations would fail at once",
+		return fail.Hint(usage("programs hold promises of %s already and the limit would be %s: allocations would fail at once",
 			unit.Bytes(m.Committed.Value), unit.Bytes(limit)), "give a larger vm.overcommit_ratio, or add swap")
 	}
 	return nil

@@ -33,11 +33,11 @@ var thpRecipe = &change.Recipe{
 
 func planTHP(s *fact.Set, spec change.Spec) (change.Change, error) {
 	if spec.Object != "" || len(spec.Args) == 0 {
-		return change.Change{}, fail.Hint(usage("plan memory.thp: it takes enabled=… or defrag=… and no object"), "e.g. memory.thp enabled=madvise")
+		return change.Change{}, fail.Hint(usage("it takes enabled=… or defrag=… and no object"), "e.g. memory.thp enabled=madvise")
 	}
 	for name := range spec.Args {
 		if thpModes[name] == nil {
-			return change.Change{}, usage("plan memory.thp: unknown name %q (known: enabled, defrag)", name)
+			return change.Change{}, usage("unknown name %q (known: enabled, defrag)", name)
 		}
 	}
 	m, boot := fact.Get(s, proc.Memories), fact.Get(s, proc.Boots)
@@ -50,10 +50,10 @@ func planTHP(s *fact.Set, spec change.Spec) (change.Change, error) {
 			continue
 		}
 		if !slices.Contains(thpModes[name], value) {
-			return change.Change{}, usage("plan memory.thp %s=%s: it takes one of %s", name, value, strings.Join(thpModes[name], ", "))
+			return change.Change{}, usage("%s=%s: it takes one of %s", name, value, strings.Join(thpModes[name], ", "))
 		}
 		if now := map[string]fact.Opt[string]{"enabled": m.THP, "defrag": m.THPDefrag}[name]; !now.OK() {
-			return change.Change{}, fmt.Errorf("plan memory.thp: transparent huge pages cannot be read here: %s", now.Because)
+			return change.Change{}, fmt.Errorf("transparent huge pages cannot be read here: %s", now.Because)
 		}
 		c.Steps = append(c.Steps, change.Value{Path: thpFolder + name, Value: value})
 		if boot.Tmpfiles {
