@@ -132,9 +132,10 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	f(80e-6, 200e-6, true, Flash)
-	f(800e-6, 1.9e-3, true, Flash)
+	f(800e-6, 3.9e-3, true, Flash)
 	f(80e-6, 6e-3, true, Unclear)
 	f(1.5e-3, 1.8e-3, true, Unclear)
+	f(80e-6, 4e-3, true, Unclear)
 	f(6e-3, 12e-3, true, Spinning)
 	f(6e-3, 12e-3, false, Unclear)
 }

@@ -43,7 +43,7 @@ var rotationalFlag = &check.Check{
 		Why: "The rotational flag tells I/O schedulers, write-back throttling, swap and file systems whether seeks are dear. " +
 			"SSDs behind a RAID controller that were flagged rotational did 200–300 operations a second at 100 % busy; with the flag at 0, 1300 at 50 % (S6). " +
 			"Controllers and hypervisors often report it wrong.",
-		Evidence: "queue/rotational against the time of random 8 kB reads, measured on the data folder's device. Flash: half take under 1 ms and 95 in 100 under 2 ms, which is half a turn of the fastest disk. " +
+		Evidence: "queue/rotational against the time of random 8 kB reads, measured on the data folder's device. Flash: half take under 1 ms and 95 in 100 under 4 ms, which is one turn of the fastest disk, without any seek. " +
 			"Spinning: half take 2 ms or more. What lies between is not judged.",
 		Fix:     "disk.queue DEVICE rotational=0 (or 1).",
 		Risk:    "The kernel then no longer sorts and waits for neighbouring requests: slower if the device does turn after all.",

@@ -82,8 +82,8 @@ func commitRatio(m proc.Memory) int64 {
 
 // What is a bearable time to write out all dirty pages, in seconds.
 const (
-	stallSeconds = 10
-	stallLong    = 60
+	stallSeconds = 30
+	stallLong    = 120
 )
 
 var dirtyLimits = &check.Check{
@@ -91,7 +91,7 @@ var dirtyLimits = &check.Check{
 	Doc: check.Doc{
 		Title:    "More may wait to be written than the disk writes in reasonable time",
 		Why:      "Changed pages collect in memory up to the dirty limits. An fsync at a checkpoint, or a writer that meets the limit, then waits until all that is on disk. A percentage that was fine with 4 GB of memory is minutes of standstill with 256 GB.",
-		Evidence: "The limit (vm.dirty_bytes, or vm.dirty_ratio of the available memory) divided by the sequential speed measured here by reading: writing is rarely faster, so the time is a lower bound. Over 10 s is advice, over 60 s a warning.",
+		Evidence: "The limit (vm.dirty_bytes, or vm.dirty_ratio of the available memory) divided by the sequential speed measured here. Only reading is measured; writing is rarely faster, so the time is rather too short. Over 30 s is advice, over 2 minutes a warning.",
 		Fix:      "vm.dirty_background_bytes at 1 s and vm.dirty_bytes at 4 s of the measured speed, but not below 64 MB and 256 MB.",
 		Risk:     "Bulk copies are slowed down to the disk's own speed sooner; pages that change often are written more often.",
 		Undo:     "`headroom revert ID` brings the percentages back.",
@@ -121,7 +121,7 @@ func runDirty(s *fact.Set, out *check.Report) {
 	fix := sysctl("vm.dirty_background_bytes", sizeArg(background), "vm.dirty_bytes", sizeArg(hard))
 	f := check.Finding{
 		Subject: "memory", Severity: check.Advice, Basis: check.Measured, Worth: 0.05,
-		Summary: fmt.Sprintf("Up to %s may wait to be written before writers are held up; at the %s measured here that takes at least %s to write, and an fsync may wait that long.",
+		Summary: fmt.Sprintf("Up to %s may wait to be written before writers are held up; at the %s measured here (by reading) that takes about %s to write, and an fsync may wait that long.",
 			unit.Bytes(limit), unit.Format(speed, unit.BytesPerSecond), unit.Seconds(secs)),
 		Evidence: []check.Cite{cite,
 			{Name: "dirty limit", Value: limit, Unit: unit.Byte, Source: "of MemAvailable"},
