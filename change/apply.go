@@ -239,6 +239,7 @@ func revert(ctx context.Context, w host.Writer, e Entry, o Options, why string, 
 	r := &run{w: w, o: o, log: l, plan: e.Plan, steps: e.Plan.Steps(), later: e.applied()}
 	res := Result{ID: e.ID}
 	res.Phase, err = r.takeBack(ctx, why, others)
+	res.Notes = r.notes
 	if res.Phase != Reverted {
 		err = fail.With(fmt.Errorf("revert %s: %w", e.ID, err), fail.NotReverted)
 	}

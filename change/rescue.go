@@ -17,10 +17,13 @@ import (
 	"headroom/host"
 )
 
+// answers says whether the server can be talked to, by a new connection: an
+// old one may be broken, and a failure to connect is remembered.
 func answers(ctx context.Context, r host.Reader) bool {
-	idle := func(context.Context, pgx.Tx) error { return nil }
-	// The first call may only find out that the old connection is gone.
-	return r.PG(ctx, idle) == nil || r.PG(ctx, idle) == nil
+	if c, ok := r.(interface{ Close() }); ok {
+		c.Close()
+	}
+	return r.PG(ctx, func(context.Context, pgx.Tx) error { return nil }) == nil
 }
 
 // rescue brings back a server that does not answer any more after one of its
@@ -41,7 +44,8 @@ func (r *run) rescue(ctx context.Context, s PlannedStep, cause error) error {
 		return fmt.Errorf("%w; and its settings could not be put back by hand: %w", cause, err)
 	}
 	crash.At("change.rescue-stored")
-	if err := r.start(ctx, srv); err != nil {
+	err := r.start(ctx, srv)
+	if !answers(ctx, r.w) {
 		return fmt.Errorf("%w; its settings were put back, but it does not start: %w", cause, err)
 	}
 	return nil
@@ -121,15 +125,20 @@ func reach(ctx context.Context, w host.Writer, e Entry, o Options) error {
 	if e.Plan.Server == nil {
 		return nil
 	}
-	if !answers(ctx, w) && e.Phase != Applied && e.Phase != Awaiting {
-		r := &run{w: w, o: o, plan: e.Plan}
-		for _, s := range e.Plan.Steps() {
-			if set, ok := s.Step.(Setting); ok && set.Restart {
-				if err := r.rescue(ctx, s, errors.New("the server does not answer")); err == nil {
-					break
-				}
+	if answers(ctx, w) || e.Phase == Applied || e.Phase == Awaiting {
+		return e.Plan.here(ctx, w)
+	}
+	var err error
+	r := &run{w: w, o: o, plan: e.Plan}
+	for _, s := range e.Plan.Steps() {
+		if set, ok := s.Step.(Setting); ok && set.Restart {
+			if err = r.rescue(ctx, s, errors.New("the server does not answer")); err == nil {
+				break
 			}
 		}
 	}
-	return e.Plan.here(ctx, w)
+	if answers(ctx, w) {
+		err = nil
+	}
+	return errors.Join(err, e.Plan.here(ctx, w))
 }

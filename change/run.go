@@ -68,16 +68,17 @@ type run struct {
 	// setting may have moved since for other reasons, and then need not come
 	// back.
 	later bool
+	notes []string
 }
 
-// settle is how long the state may take to show after a step, by kind: a file
-// shows at once, a unit takes its time.
+// settle is how long the state may take to show after a step: a unit or a
+// program takes its time, all others show at once.
 func settle(s Step) time.Duration {
 	switch s.Kind() {
-	case "file", "value":
-		return 0
+	case "unit", "command":
+		return 3 * time.Second
 	}
-	return 3 * time.Second
+	return 0
 }
 
 // verify reads the object again until it is as wanted; of a loose one what
@@ -152,6 +153,7 @@ func (r *run) back(ctx context.Context, leave map[int]bool) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer stop()
 	var errs []error
+	undone := map[int]bool{}
 	for range passes {
 		errs = nil
 		moved := false
@@ -159,7 +161,8 @@ func (r *run) back(ctx context.Context, leave map[int]bool) error {
 			if leave[i] {
 				continue
 			}
-			did, err := r.backOne(ctx, r.steps[i])
+			did, err := r.backOne(ctx, r.steps[i], undone[i])
+			undone[i] = undone[i] || did
 			moved = moved || did
 			if err != nil {
 				errs = append(errs, err)
@@ -178,10 +181,10 @@ func (r *run) back(ctx context.Context, leave map[int]bool) error {
 }
 
 // backOne takes one step back if it is not so already; did says whether
-// anything was to be done.
-func (r *run) backOne(ctx context.Context, s PlannedStep) (did bool, err error) {
+// anything was to be done. again says that it was taken back before.
+func (r *run) backOne(ctx context.Context, s PlannedStep, again bool) (did bool, err error) {
 	now, err := s.Step.Read(ctx, r.w)
-	if err == nil && now.reached(s.Before) {
+	if err == nil && (now.reached(s.Before) || again && r.later && now.kept(s.Before)) {
 		return false, nil
 	}
 	crash.At("change.undo-before")
@@ -194,6 +197,10 @@ func (r *run) backOne(ctx context.Context, s PlannedStep) (did bool, err error) 
 	crash.At("change.undo-done")
 	if err := verify(ctx, r.w, s.Step, s.Before, r.later); err != nil {
 		return true, fmt.Errorf("take back %s: %w", s.Step.Object(), err)
+	}
+	if now, err := s.Step.Read(ctx, r.w); err == nil && !now.reached(s.Before) && !again {
+		r.notes = append(r.notes, fmt.Sprintf("%s is stored as before; what is in force moved for other reasons since: %v",
+			s.Step.Object(), unreached(s.Step, s.Before, now)))
 	}
 	return true, nil
 }

@@ -188,7 +188,8 @@ func (s Setting) Read(ctx context.Context, r host.Reader) (State, error) {
 		if h.stored != nil {
 			st.Stored[n] = listForm(n, *h.stored)
 		}
-		if h.known {
+		// Settings of a connection's start are seen by new connections only.
+		if h.known && !strings.HasSuffix(h.context, "backend") {
 			st.Effective[n] = h.effective()
 		}
 		if h.pending {

@@ -262,8 +262,9 @@ func settingPending(t *testing.T, s *pglocal.Server, h *host.Local) {
 	if show(t, h, "max_worker_processes") != "9" {
 		t.Error("not in force after the restart")
 	}
-	if _, err := Revert(ctx, h, res.ID, Options{Journal: j}); err != nil || autoConf(t, s) != auto {
-		t.Errorf("revert: %v, %q", err, autoConf(t, s))
+	back, err := Revert(ctx, h, res.ID, Options{Journal: j})
+	if err != nil || autoConf(t, s) != auto || len(back.Notes) != 1 || !strings.Contains(back.Notes[0], "restart pending") {
+		t.Errorf("revert: %+v, %v, %q", back, err, autoConf(t, s))
 	}
 	if err := s.Restart(ctx); err != nil {
 		t.Fatal(err)
