@@ -17,6 +17,9 @@ func noun(m trial.Measure) string { return orElse(m.Noun, m.Name) }
 func count(n int64) string { return unit.Format(float64(n), unit.Count) }
 
 func budget(seconds float64) string {
+	if seconds > 600 {
+		seconds = math.Ceil(seconds/60) * 60
+	}
 	return short(time.Duration(math.Ceil(seconds)) * time.Second)
 }
 

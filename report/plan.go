@@ -64,14 +64,12 @@ func stepItem(s change.PlannedStep) item {
 	case s.Step.Kind() == "file":
 		it.Mark, it.Diff = fileMark(s), fileDiff(s)
 	default:
-		rows := s.Rows()
-		if len(rows) == 1 && rows[0].Name == s.Step.Object() {
-			it.Title += ": " + rows[0].Now + " → " + rows[0].After
+		rows := shownRows(s.Rows())
+		if len(rows) == 1 && strings.HasSuffix(s.Step.Object(), rows[0].Label) {
+			it.Title += ": " + rows[0].Text
 			break
 		}
-		for _, r := range rows {
-			it.Fields = append(it.Fields, field{Label: r.Name, Text: r.Now + " → " + r.After})
-		}
+		it.Fields = append(it.Fields, rows...)
 	}
 	for _, e := range s.Step.Effects() {
 		it.Fields = append(it.Fields, field{Label: "effect", Text: e})
@@ -81,6 +79,48 @@ func stepItem(s change.PlannedStep) item {
 	}
 	it.Fields = append(it.Fields, field{Label: "undo", Text: undoWords(s)})
 	return it
+}
+
+// The names of a setting's two values in change.Row.
+const (
+	inForce = " (in force)"
+	stored  = " (postgresql.auto.conf)"
+)
+
+// shownRows says what a step alters in one line for each setting: its value in
+// force, and what postgresql.auto.conf holds only where that is another one.
+func shownRows(rows []change.Row) []field {
+	force := map[string]change.Row{}
+	for _, r := range rows {
+		if name, ok := strings.CutSuffix(r.Name, inForce); ok {
+			force[name] = r
+		}
+	}
+	var out []field
+	for _, r := range rows {
+		if strings.HasSuffix(r.Name, inForce) {
+			continue
+		}
+		name, isStored := strings.CutSuffix(r.Name, stored)
+		f, both := force[name]
+		delete(force, name)
+		text := r.Now + " → " + r.After
+		switch {
+		case both && (r.After == f.After || strings.HasPrefix(r.After, "(")) && (r.Now == f.Now || strings.HasPrefix(r.Now, "(")):
+			text = f.Now + " → " + f.After
+		case both:
+			text = f.Now + " → " + f.After + "; in postgresql.auto.conf " + text
+		case isStored:
+			text += " in postgresql.auto.conf"
+		}
+		out = append(out, field{Label: name, Text: text})
+	}
+	for _, r := range rows {
+		if name, ok := strings.CutSuffix(r.Name, inForce); ok && force[name] == r {
+			out = append(out, field{Label: name, Text: r.Now + " → " + r.After})
+		}
+	}
+	return out
 }
 
 // undoWords says how a step is taken back.

@@ -82,11 +82,11 @@ func (p *Progress) Event(e trial.Event) {
 			text += fmt.Sprintf("  %s %s × (%s)", est.Arm, times(est.Ratio.Center), span(est.Ratio))
 		}
 	}
-	for _, m := range e.Marks {
-		text += "  disturbed: " + m.Text
-	}
 	if e.Left > 0 {
 		text += "  at most " + unit.Seconds(e.Left.Round(time.Second).Seconds()) + " left"
+	}
+	for _, m := range e.Marks {
+		text += "  disturbed: " + m.Text
 	}
 	p.show(title, strings.TrimSpace(text))
 }

@@ -116,13 +116,17 @@ func armGrid(r *trial.Result) grid {
 func otherGrid(r *trial.Result) grid {
 	g := grid{Title: "Other measures (no verdict)", Columns: []column{{Name: "measure"}, {Name: "arm"}, {Name: "centre", Figures: true},
 		{Name: "ratio", Figures: true}, {Name: "interval", Figures: true}, {Name: "p", Figures: true}}}
+	var nouns []string
 	for _, m := range r.Measures[1:] {
+		if m.Noun != "" {
+			nouns = append(nouns, m.Name+": "+m.Noun)
+		}
 		for _, a := range r.Arms {
 			s, ok := a.Figures[m.Name]
 			if !ok {
 				continue
 			}
-			row := []string{noun(m), a.Name, unit.Format(s.Median.Center, m.Unit), "", "", ""}
+			row := []string{m.Name, a.Name, unit.Format(s.Median.Center, m.Unit), "", "", ""}
 			if v, ok := versus(r, a.Name); ok {
 				for _, o := range v.Others {
 					if o.Measure == m.Name {
@@ -133,6 +137,7 @@ func otherGrid(r *trial.Result) grid {
 			g.Rows = append(g.Rows, row)
 		}
 	}
+	g.Note = strings.Join(nouns, "; ")
 	return g
 }
 
@@ -187,24 +192,35 @@ func noiseList(r *trial.Result) list {
 	return l
 }
 
-// disturbed lists the rounds that something else had a hand in.
+// disturbed says how many rounds something else had a hand in, by cause.
 func disturbed(r *trial.Result) list {
+	type tally struct {
+		rounds, counted int
+		example         string
+	}
 	l := list{}
+	by := map[trial.Cause]*tally{}
+	var order []trial.Cause
 	for _, x := range r.Rounds {
 		for _, m := range x.Marks {
-			state := "left out"
-			if x.Counts {
-				state = "counts all the same"
+			t := by[m.Cause]
+			if t == nil {
+				t = &tally{example: m.Text}
+				by[m.Cause] = t
+				order = append(order, m.Cause)
 			}
-			l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("%s, block %d, %s: %s: %s (%s)",
-				x.Phase, x.Block+1, r.Arms[x.Arm].Name, m.Cause, m.Text, state)})
+			t.rounds++
+			if x.Counts {
+				t.counted++
+			}
 		}
 	}
-	l.Title = fmt.Sprintf("Disturbed (%d)", len(l.Entries))
-	const shown = 12
-	if len(l.Entries) > shown {
-		l.Entries = append(l.Entries[:shown:shown], entry{Text: "…: -o csv has all rounds"})
+	for _, c := range order {
+		t := by[c]
+		l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("%s: %s, %d of them count all the same; the first: %s",
+			c, plural(t.rounds, "round", "rounds"), t.counted, t.example)})
 	}
+	l.Title = "Disturbed"
 	return l
 }
 
