@@ -22,7 +22,8 @@ var maxWALSize = &check.Check{
 		Why: "The first change of a page after a checkpoint logs the whole page (8 kB for a row of 100 bytes). With checkpoints every few seconds most of the log is such pages, " +
 			"and the same pages are written to disk again and again. In the notes that this tool follows, max_wal_size of 10 GB instead of 1 GB brought upserts from 50 to 80…90 thousand rows/s and disk writes from 500 to 50 MB/s (S1).",
 		Evidence: "Checkpoints counted by reason, the bytes and whole pages in the write-ahead log, and max_wal_size. Fires when at least two checkpoints, and more than a quarter of all, were requested, " +
-			"and the log written is enough to explain them (so that backups and CREATE DATABASE, which also request checkpoints, do not count).",
+			"and the log written is enough to explain them (so that backups and CREATE DATABASE, which also request checkpoints, do not count). " +
+			"Before the third checkpoint it also fires if the log written since the last one will fill max_wal_size in less than half the time.",
 		Fix:     "Raise max_wal_size to what the measured rate writes in checkpoint_timeout, times 1 + checkpoint_completion_target; at most a quarter of the free space there, and at most 10 GB or four times the present value in one go.",
 		Risk:    "That much disk space for the write-ahead log. Recovery after a crash takes longer: it reads up to that much log (1 GB takes some 5…20 s).",
 		Undo:    undoSetting,
@@ -40,58 +41,106 @@ func runMaxWALSize(s *fact.Set, out *check.Report) {
 	if !ok {
 		return
 	}
-	size, timeout, target := v[0], v[1], v[2]
-	cp, wal := fact.Get(s, pg.Checkpoints), fact.Get(s, pg.WAL)
-	// The server starts a checkpoint so that the log of two stays in bounds.
-	perCheckpoint := size / (1 + target)
-	explained := math.Min(float64(cp.Requested), math.Floor(1.5*wal.Rate()*cp.Since/perCheckpoint))
-	if explained < 2 || explained < float64(cp.All())/4 {
-		return
-	}
-	srv, c := fact.Get(s, pg.Servers), fact.Get(s, pg.Settings)
-	every := cp.Since / float64(cp.All())
-	share := wal.ImageShare(srv.BlockSize)
-	compressed := !c.Off("wal_compression")
+	l := logLoad{size: v[0], timeout: v[1], target: v[2], cp: fact.Get(s, pg.Checkpoints), wal: fact.Get(s, pg.WAL),
+		page: fact.Get(s, pg.Servers).BlockSize, compressed: !fact.Get(s, pg.Settings).Off("wal_compression")}
+	l.recent, l.window = recent(l.cp, fact.Get(s, pg.Servers).Uptime)
+	c := fact.Get(s, pg.Settings)
 	f := check.Finding{Subject: server, Severity: check.Advice, Basis: check.Measured,
 		Evidence: []check.Cite{cite(c, "max_wal_size"), cite(c, "checkpoint_timeout"),
-			figure("checkpoints requested", cp.Requested, unit.Count, "pg_stat_checkpointer or pg_stat_bgwriter"),
-			figure("checkpoints by time", cp.Timed, unit.Count, "pg_stat_checkpointer or pg_stat_bgwriter"),
-			figure("log written per second", wal.Rate(), unit.BytesPerSecond, "pg_stat_wal wal_bytes"),
-			figure("whole pages logged", wal.Images, unit.Count, "pg_stat_wal wal_fpi")}}
-	f.Summary = fmt.Sprintf("%s in %s came because the write-ahead log was full (max_wal_size is %s): one every %s instead of every %s",
-		times(cp.Requested, cp.All(), "checkpoints"), unit.Seconds(cp.Since), c.Shown("max_wal_size"), unit.Seconds(every), c.Shown("checkpoint_timeout"))
-	if !compressed {
-		f.Summary += fmt.Sprintf("; up to %s of the log is pages written whole because of that", unit.Format(share, unit.Ratio))
-	}
-	f.Summary += "."
-	f.Worth = math.Min(0.9, 0.1+0.7*share*float64(cp.Requested)/float64(cp.All()))
-	if every < timeout/2 && (share >= 0.3 || compressed) {
-		f.Severity = check.Warning
-	}
-	room, known := walRoom(fact.Get(s, place.Layouts), fact.Get(s, block.Mounts))
-	want, short := largerLog(size, math.Max(wal.Rate(), recent(cp))*timeout*(1+target), room, known)
+			figure("checkpoints requested", l.cp.Requested, unit.Count, "pg_stat_checkpointer or pg_stat_bgwriter"),
+			figure("checkpoints by time", l.cp.Timed, unit.Count, "pg_stat_checkpointer or pg_stat_bgwriter"),
+			figure("log written per second", math.Max(l.wal.Rate(), l.recent), unit.BytesPerSecond, "pg_stat_wal wal_bytes, pg_current_wal_lsn()"),
+			figure("whole pages logged", l.wal.Images, unit.Count, "pg_stat_wal wal_fpi")}}
 	switch {
-	case short:
-		f.Hint = fmt.Sprintf("There is no room for a larger log: %s are free where it lies. Give it a file system of its own first.", unit.Format(room, unit.Byte))
+	case l.requested():
+		l.tellRequested(&f, c)
+	case l.filling():
+		l.tellFilling(&f, c)
 	default:
-		f.Fixes = append(f.Fixes, set("max_wal_size", megabytes(want)))
-		f.Try = prove(f.Fixes[0], "pg.upsert")
-		f.Hint = fmt.Sprintf("Takes effect at once. The log may then take %s of disk", unit.Format(want, unit.Byte))
-		if !known {
-			f.Hint += " (how much is free there is not known here)"
-		}
-		f.Hint += "."
+		return
 	}
+	l.propose(&f, s)
 	out.Found(f)
 }
 
-// recent is the rate at which log was written since the last checkpoint, in
-// bytes per second; 0 if not known or the time is too short to tell.
-func recent(cp pg.Checkpoint) float64 {
-	if !cp.Last.OK() || !cp.WALSince.OK() || cp.Last.Value < 5 {
-		return 0
+// logLoad is how the write-ahead log is used. Sizes in bytes, times in seconds.
+type logLoad struct {
+	size, timeout, target float64
+	cp                    pg.Checkpoint
+	wal                   pg.WALStat
+	page                  int64
+	compressed            bool
+	recent, window        float64 // bytes per second since the last checkpoint, and how long that is
+}
+
+// perCheckpoint is the log after which the server starts a checkpoint: the log
+// of one and of what is written meanwhile must stay within size.
+func (l logLoad) perCheckpoint() float64 { return l.size / (1 + l.target) }
+
+// requested says whether the log being full brought about checkpoints: at
+// least two, a quarter of all, and with log enough to explain them.
+func (l logLoad) requested() bool {
+	explained := math.Min(float64(l.cp.Requested), math.Floor(1.5*l.wal.Rate()*l.cp.Since/l.perCheckpoint()))
+	return explained >= 2 && explained >= float64(l.cp.All())/4
+}
+
+// filling says whether the log will be full long before it is time. Where there
+// is a history of checkpoints it says more than the last seconds do.
+func (l logLoad) filling() bool {
+	return l.cp.All() < 3 && l.window >= 20 && l.recent*l.timeout >= 2*l.perCheckpoint()
+}
+
+func (l logLoad) tellRequested(f *check.Finding, c pg.Config) {
+	every := l.cp.Since / float64(l.cp.All())
+	share := l.wal.ImageShare(l.page)
+	f.Summary = fmt.Sprintf("%s in %s came because the write-ahead log was full (max_wal_size is %s): one every %s instead of every %s",
+		times(l.cp.Requested, l.cp.All(), "checkpoints"), unit.Seconds(l.cp.Since), c.Shown("max_wal_size"), unit.Seconds(every), c.Shown("checkpoint_timeout"))
+	if !l.compressed {
+		f.Summary += fmt.Sprintf("; up to %s of the log is pages written whole because of that", unit.Format(share, unit.Ratio))
 	}
-	return float64(cp.WALSince.Value) / cp.Last.Value
+	f.Summary += "."
+	f.Worth = math.Min(0.9, 0.1+0.7*share*float64(l.cp.Requested)/float64(l.cp.All()))
+	if every < l.timeout/2 && (share >= 0.3 || l.compressed) {
+		f.Severity = check.Warning
+	}
+}
+
+func (l logLoad) tellFilling(f *check.Finding, c pg.Config) {
+	f.Summary = fmt.Sprintf("%s of write-ahead log a second were written in the last %s: at that rate max_wal_size (%s) is full, and a checkpoint comes, every %s instead of every %s.",
+		unit.Format(l.recent, unit.Byte), unit.Seconds(l.window), c.Shown("max_wal_size"), unit.Seconds(l.perCheckpoint()/l.recent), c.Shown("checkpoint_timeout"))
+	f.Worth = math.Min(0.4, 0.1*l.recent*l.timeout/l.perCheckpoint())
+}
+
+// propose adds the size that the measured rate needs, or says that there is
+// no room for it.
+func (l logLoad) propose(f *check.Finding, s *fact.Set) {
+	room, known := walRoom(fact.Get(s, place.Layouts), fact.Get(s, block.Mounts))
+	want, short := largerLog(l.size, math.Max(l.wal.Rate(), l.recent)*l.timeout*(1+l.target), room, known)
+	if short {
+		f.Hint = fmt.Sprintf("There is no room for a larger log: %s are free where it lies. Give it a file system of its own first.", unit.Format(room, unit.Byte))
+		return
+	}
+	f.Fixes = append(f.Fixes, set("max_wal_size", megabytes(want)))
+	f.Try = prove(f.Fixes[0], "pg.upsert")
+	f.Hint = fmt.Sprintf("Takes effect at once. The log may then take %s of disk", unit.Format(want, unit.Byte))
+	if !known {
+		f.Hint += " (how much is free there is not known here)"
+	}
+	f.Hint += "."
+}
+
+// recent is the rate at which log was written since the last checkpoint began,
+// or since the server started if that is later (it was clean then), in bytes
+// per second, and the length of that time; 0 if it is not known.
+func recent(cp pg.Checkpoint, uptime float64) (rate, window float64) {
+	if !cp.Last.OK() || !cp.WALSince.OK() {
+		return 0, 0
+	}
+	window = math.Min(cp.Last.Value, uptime)
+	if window < 5 {
+		return 0, 0
+	}
+	return float64(cp.WALSince.Value) / window, window
 }
 
 // largerLog works out max_wal_size: what is needed, in steps that a disk and
