@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"headroom/fail"
 	"headroom/host"
 	"headroom/pglocal"
+	"headroom/probe/pg"
 	"headroom/report"
 	"headroom/topic/all"
 	"headroom/trial"
@@ -22,7 +24,8 @@ import (
 
 // How the demo's three minutes are spent: the rest is starting and copying.
 const (
-	demoLoad   = 12 * time.Second
+	demoLoad   = 5 * time.Second // at least; then until checkpoints were asked for
+	demoLoads  = 5
 	demoBudget = 75 * time.Second
 	demoShown  = 5 // findings printed in full
 )
@@ -96,7 +99,8 @@ func (s *show) close() error {
 }
 
 func (s *show) step(n int, text string) {
-	s.progress.Note(fmt.Sprintf("\n── %d of 6 · %s", n, text))
+	s.progress.Note("")
+	s.progress.Note(fmt.Sprintf("── %d of 6 · %s", n, text))
 }
 
 func (s *show) play(ctx context.Context) error {
@@ -155,16 +159,29 @@ func (s *show) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.progress.Say("upserting for " + demoLoad.String())
-	round, err := session.Run(ctx, demoLoad, trial.RoundOptions{Seed: 1})
-	if err = errors.Join(err, session.Close()); err != nil {
-		return err
+	err = s.upsert(ctx, session, w.Measures[0])
+	return errors.Join(err, session.Close())
+}
+
+// upsert works until the server has begun three checkpoints because its
+// write-ahead log was full, which is what there is to see, or for long enough.
+func (s *show) upsert(ctx context.Context, session trial.Session, m trial.Measure) error {
+	var rates []float64
+	for i := range demoLoads {
+		s.progress.Say(fmt.Sprintf("upserting, %s", demoLoad*time.Duration(i+1)))
+		round, err := session.Run(ctx, demoLoad, trial.RoundOptions{Seed: uint64(i)})
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		rates = append(rates, round.Figures[m.Name])
+		if c, err := pg.ReadCounters(ctx, s.host); err == nil && c.Requested >= 3 {
+			break
+		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	m := w.Measures[0]
-	s.progress.Note(fmt.Sprintf("PostgreSQL %s, stock settings: %s", s.server.Version, report.Figure(round.Figures[m.Name], m)))
+	s.progress.Note(fmt.Sprintf("PostgreSQL %s, stock settings: %s", s.server.Version, report.Figure(slices.Max(rates), m)))
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 // trusted until the machine restarts. Sweep removes those of earlier boots.
 func template(ctx context.Context, o Options, prog program, acct *host.Account) (string, error) {
 	args := append([]string{"--no-sync", "--no-instructions", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"}, o.InitArgs...)
-	sum := sha256.Sum256([]byte(strings.Join(append(args, prog.bin, prog.version, fmt.Sprint(acct.UID)), "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(append(args, prog.bin, prog.version, fmt.Sprint(acct.UID), "without statistics"), "\x00")))
 	dir := filepath.Join(o.Parent, fmt.Sprintf("%s%d-%x", templatePrefix(), prog.major, sum[:6]))
 	unlock, err := lock(ctx, dir+".lock")
 	if err != nil {
@@ -44,6 +44,14 @@ func template(ctx context.Context, o Options, prog program, acct *host.Account) 
 	if err := initdb(ctx, prog, acct, append([]string{"-D", tmp}, args...)); err != nil {
 		err = fmt.Errorf("make a data folder: %w", err)
 		return "", fail.Hint(errors.Join(err, os.RemoveAll(tmp)), "these are initdb's own words; correct what they name, or leave out the arguments given to it")
+	}
+	// Statistics kept by initdb would be as old as the template in each server
+	// made of it: without them a server counts from its own first start.
+	if err := os.RemoveAll(filepath.Join(tmp, "pg_stat")); err != nil {
+		return "", fmt.Errorf("make a data folder: %w", err)
+	}
+	if err := ownedFolder(filepath.Join(tmp, "pg_stat"), acct); err != nil {
+		return "", fmt.Errorf("make a data folder: %w", err)
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		return "", fmt.Errorf("make a data folder: %w", err)
