@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"headroom/change"
 	"headroom/crash"
@@ -129,6 +130,10 @@ func (s site) openLive(ctx context.Context) (opened, error) {
 		for _, c := range cs {
 			if err := s.consent(c); err != nil {
 				return nil, err
+			}
+			if c.Restart && !slices.Contains(s.exp.Options.Accept, change.AcceptRestart) {
+				return nil, fail.With(fail.Hint(fmt.Errorf("try %s: it restarts the live server at every turn, which cuts all connections", a.Name),
+					"accept that with --accept restart"), fail.Usage)
 			}
 		}
 	}

@@ -35,10 +35,24 @@ func (s site) openTurns(ctx context.Context, stand *Stand, where string, pid fun
 	if !stand.Live {
 		t.accept = append(t.accept, change.AcceptRestart)
 	}
-	if err := t.prepare(ctx); err != nil {
+	err := t.recover(ctx, s.say)
+	if err == nil {
+		err = t.prepare(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
+}
+
+// recover takes back what an earlier trial left behind when it was killed: the
+// base is the stand without it.
+func (t *turns) recover(ctx context.Context, say func(string)) error {
+	found, err := change.Recover(ctx, t.stand.Host, change.Options{Journal: change.OpenJournal(t.env.Dirs), Accept: t.accept, Say: say})
+	for _, f := range found {
+		say(f.Text)
+	}
+	return err
 }
 
 // prepare plans every arm from the stand as it is and opens the session.
