@@ -12,9 +12,6 @@ import (
 	"headroom/host"
 )
 
-// Sources lists all facts of this package.
-func Sources() []fact.Any { return []fact.Any{Devices, Mounts} }
-
 func word(r host.Reader, path string) (string, error) {
 	b, err := r.ReadFile(path)
 	if err != nil {

@@ -50,7 +50,7 @@ garbage
 
 func gather(t *testing.T, r host.Reader) *fact.Set {
 	t.Helper()
-	s, err := fact.Gather(context.Background(), r, fact.Options{}, Sources()...)
+	s, err := fact.Gather(context.Background(), r, fact.Options{}, Devices, Mounts)
 	if err != nil {
 		t.Fatal(err)
 	}

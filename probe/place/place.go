@@ -13,9 +13,6 @@ import (
 	"headroom/probe/pg"
 )
 
-// Sources lists all facts of this package.
-func Sources() []fact.Any { return []fact.Any{Layouts, Latencies} }
-
 // Place is one folder that matters and what holds it.
 type Place struct {
 	Role   string           `json:"role" src:"headroom" doc:"os, data, wal, log, or the word tablespace and its name"`

@@ -10,6 +10,7 @@ import (
 	"headroom/fact"
 	"headroom/fail"
 	"headroom/host"
+	"headroom/pglocal"
 	"headroom/probe/block"
 	"headroom/testkit/need"
 	"headroom/unit"
@@ -45,7 +46,7 @@ func machine() *host.Fake {
 
 func gather(t *testing.T, r host.Reader, probes bool) *fact.Set {
 	t.Helper()
-	s, err := fact.Gather(context.Background(), r, fact.Options{Probes: probes}, Sources()...)
+	s, err := fact.Gather(context.Background(), r, fact.Options{Probes: probes}, Layouts, Latencies)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +139,27 @@ func TestJudge(t *testing.T) {
 	f(80e-6, 4e-3, true, Unclear)
 	f(6e-3, 12e-3, true, Spinning)
 	f(6e-3, 12e-3, false, Unclear)
+}
+
+func TestLayoutOfARealServer(t *testing.T) {
+	need.Have(t, "pg")
+	srv, err := pglocal.Start(t.Context(), pglocal.Options{Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := host.Open(host.Options{DSN: srv.DSN(), WithPG: true})
+	defer r.Close()
+	l := fact.Get(gather(t, r, false), Layouts)
+	data, ok := l.Find("data")
+	wal, ok2 := l.Find("wal")
+	if !ok || !ok2 || l.NoServer != "" || wal.Path != data.Path+"/pg_wal" || wal.Mount != data.Mount || wal.Device != data.Device {
+		t.Errorf("layout = %+v", l)
+	}
 }
 
 func TestThisMachine(t *testing.T) {

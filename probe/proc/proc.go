@@ -16,11 +16,6 @@ import (
 	"headroom/host"
 )
 
-// Sources lists all facts of this package.
-func Sources() []fact.Any {
-	return []fact.Any{CPUs, Memories, Pressures, Sysctls, Boots, Systems}
-}
-
 // userHZ is the unit of CPU times in /proc: 100 per second on every
 // architecture that Go runs on with Linux.
 const userHZ = 100

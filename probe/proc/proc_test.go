@@ -56,7 +56,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 func gather(t *testing.T, r host.Reader) *fact.Set {
 	t.Helper()
-	s, err := fact.Gather(context.Background(), r, fact.Options{}, Sources()...)
+	s, err := fact.Gather(context.Background(), r, fact.Options{}, CPUs, Memories, Pressures, Sysctls, Boots, Systems)
 	if err != nil {
 		t.Fatal(err)
 	}
