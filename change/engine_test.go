@@ -270,6 +270,20 @@ func TestSuccessIsReadNotBelieved(t *testing.T) {
 	}
 }
 
+// A program that succeeds and does nothing is noticed, too.
+func TestProgramIsNotBelieved(t *testing.T) {
+	m, j := machine(), newJournal(t)
+	m.Looked = map[string]string{"systemctl is-active x": "inactive\n"}
+	before := maps.Clone(m.Files)
+	c := Change{Steps: Steps{Value{Path: "/proc/sys/vm/swappiness", Value: "10"}, Command{Name: "x", Do: []string{"systemctl", "start", "x"},
+		Back: []string{"systemctl", "stop", "x"}, Check: []string{"systemctl", "is-active", "x"}, Gives: "active"}}}
+	_, err := Apply(ctx, m, prepare(t, m, c), Options{Journal: j})
+	if fail.Code(err) != fail.Reverted || !strings.Contains(err.Error(), `wanted "active", reads "inactive"`) {
+		t.Errorf("apply = %v", err)
+	}
+	isState(t, "after", m.Files, before)
+}
+
 // coupled is a machine on which choosing a scheduler resets another value, as
 // the kernel does.
 type coupled struct{ *host.Fake }

@@ -101,8 +101,8 @@ func (f File) replaceable(r host.Reader, before State) error {
 	if !st.Mode.IsRegular() {
 		return fmt.Errorf("plan %s: not a plain file", f.Path)
 	}
-	if st.UID != 0 && st.UID != os.Geteuid() {
-		return fmt.Errorf("plan %s: it belongs to user %d, and replacing it would make it ours", f.Path, st.UID)
+	if st.UID != 0 && st.UID != os.Geteuid() || st.GID != 0 && st.GID != os.Getegid() {
+		return fmt.Errorf("plan %s: it belongs to user %d, group %d, and replacing it would make it ours", f.Path, st.UID, st.GID)
 	}
 	real, err := r.Resolve(f.Path)
 	if err != nil {

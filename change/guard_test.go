@@ -158,24 +158,16 @@ func guardOutlivesTheTerminal(t *testing.T, prog string) {
 // back, wherever the program was killed on the way.
 func TestKilledRestart(t *testing.T) {
 	prog := build(t)
-	srv, h := server(t, nil)
-	auto := autoConf(t, srv)
+	stageOne := restarting(t)
 	for _, point := range []string{"change.setting-stored", "change.setting-reloaded", "change.undo-before", "change.rescue-stored", "change.undo-done"} {
-		s := &stage{t: t, prog: prog, dir: t.TempDir()}
-		if !answers(ctx, h) {
-			t.Fatalf("before %s: the server does not answer", point)
-		}
-		p := prepare(t, h, Change{Steps: Steps{Setting{Values: map[string]string{"shared_preload_libraries": "no_such_library"}, Restart: true}}})
-		s.env = []string{"KILL_STATE=" + s.dir, "KILL_DSN=" + srv.DSN(), "KILL_ACCEPT=restart", "KILL_PLAN=" + savePlan(t, s.dir, p)}
+		s := stageOne(t, prog)
+		before := s.state()
 		if out, _, sig := s.do(point, syscall.SIGKILL, "apply"); sig != syscall.SIGKILL {
 			t.Fatalf("%s: not killed: %s", point, out)
 		}
 		out, code, _ := s.do("", 0, "recover")
-		if code != 0 || !strings.Contains(out, "all is as before") {
-			t.Errorf("%s: recover: %s", point, out)
-		}
-		if got := autoConf(t, srv); got != auto || show(t, h, "shared_preload_libraries") != "" {
-			t.Errorf("%s: %q", point, got)
+		if code != 0 || !strings.Contains(out, "all is as before") || !maps.Equal(s.state(), before) {
+			t.Errorf("%s: recover: %s, %q", point, out, s.state())
 		}
 	}
 }

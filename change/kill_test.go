@@ -214,6 +214,23 @@ func settings(t *testing.T, fails bool) func(t *testing.T, prog string) *stage {
 	}
 }
 
+// restarting stages a server that will not start with the change.
+func restarting(t *testing.T) func(t *testing.T, prog string) *stage {
+	srv, h := server(t, nil)
+	return func(t *testing.T, prog string) *stage {
+		s := &stage{t: t, prog: prog, dir: t.TempDir()}
+		if !answers(ctx, h) {
+			t.Fatal("the server does not answer")
+		}
+		p := prepare(t, h, Change{Steps: Steps{Setting{Values: map[string]string{"shared_preload_libraries": "no_such_library"}, Restart: true}}})
+		s.env = []string{"KILL_STATE=" + s.dir, "KILL_DSN=" + srv.DSN(), "KILL_ACCEPT=restart", "KILL_PLAN=" + savePlan(t, s.dir, p)}
+		s.state = func() map[string]string {
+			return map[string]string{"auto": autoConf(t, srv), "in force": show(t, h, "shared_preload_libraries")}
+		}
+		return s
+	}
+}
+
 func apply1(*stage) []string { return []string{"apply"} }
 
 func onlyID(s *stage) string {
@@ -250,6 +267,7 @@ func TestKillPoints(t *testing.T) {
 		{name: "files, taking back", stage: folder(false), before: applied, verb: revert1},
 		{name: "files, recovering", stage: folder(false), before: killedApply, verb: recover1},
 		{name: "files, confirming", stage: folder(false, "KILL_CONFIRM=2s"), before: applied, verb: confirm1, guard: true},
+		{name: "files, held", stage: folder(false), verb: func(*stage) []string { return []string{"hold"} }},
 		{name: "files, guarded", stage: folder(false, "KILL_CONFIRM=300ms"), verb: apply1, guard: true},
 	}
 	need.Have(t, "pg")
@@ -257,6 +275,9 @@ func TestKillPoints(t *testing.T) {
 		scenario{name: "settings", stage: settings(t, false), verb: apply1},
 		scenario{name: "settings, failing", stage: settings(t, true), verb: apply1},
 		scenario{name: "settings, taking back", stage: settings(t, false), before: applied, verb: revert1})
+	if *killResults != "" { // takes its time; TestKilledRestart has the points that count
+		all = append(all, scenario{name: "server that does not start", stage: restarting(t), verb: apply1})
+	}
 	table := &killTable{reached: map[string]bool{}}
 	names := points(t)
 	for _, sc := range all {

@@ -46,8 +46,8 @@ func (e *Entry) unsettled(now time.Time) string {
 // before Recover does it.
 const guardGrace = 2 * time.Second
 
-// Pending lists what Recover would settle, and journals that are damaged,
-// without doing anything. While a change is running it lists nothing.
+// Pending lists what Recover would settle, and journals that are found
+// damaged, without doing anything. While a change is running it lists nothing.
 func Pending(j *Journal) ([]Found, error) {
 	busy, err := j.held()
 	if err != nil || busy {
@@ -63,12 +63,29 @@ func Pending(j *Journal) ([]Found, error) {
 			out = append(out, Found{ID: e.ID, Was: e.Phase, Now: e.Phase,
 				Text: fmt.Sprintf("change %s (%s) %s; the next apply or revert brings it back", e.ID, e.Plan.Title(), why)})
 		}
-		if len(e.Damage) > 0 {
-			out = append(out, Found{ID: e.ID, Was: e.Phase, Now: e.Phase,
-				Text: fmt.Sprintf("journal %s is damaged (%s): %s", e.ID, e.Phase, strings.Join(e.Damage, "; "))})
+		if !j.toldDamage(e) {
+			out = append(out, e.damaged())
 		}
 	}
 	return out, nil
+}
+
+// damaged tells of records that could not be read.
+func (e *Entry) damaged() Found {
+	return Found{ID: e.ID, Was: e.Phase, Now: e.Phase,
+		Text: fmt.Sprintf("the journal of change %s is damaged, its phase reads %s: %s", e.ID, e.Phase, strings.Join(e.Damage, "; "))}
+}
+
+func (j *Journal) copyOf(e Entry) string { return filepath.Join(j.dir, "damaged", e.ID+".jsonl") }
+
+// toldDamage says that a journal is whole, or that its damage was told and
+// copied away by an earlier Recover.
+func (j *Journal) toldDamage(e Entry) bool {
+	if len(e.Damage) == 0 {
+		return true
+	}
+	_, err := os.Stat(j.copyOf(e))
+	return err == nil
 }
 
 // Recover settles what an interruption left: every change that was half
@@ -96,8 +113,10 @@ func Recover(ctx context.Context, w host.Writer, o Options) ([]Found, error) {
 	var out []Found
 	var errs []error
 	for _, e := range es {
-		if err := o.Journal.quarantine(e); err != nil {
-			errs = append(errs, err)
+		if !o.Journal.toldDamage(e) {
+			out = append(out, e.damaged())
+			o.say("%s", out[len(out)-1].Text)
+			errs = append(errs, o.Journal.quarantine(e))
 		}
 		why := e.unsettled(time.Now())
 		if why == "" {
@@ -181,16 +200,9 @@ func (j *Journal) append(id string, r Record) error {
 
 // quarantine keeps a copy of a damaged file as it was found.
 func (j *Journal) quarantine(e Entry) error {
-	if len(e.Damage) == 0 {
-		return nil
-	}
-	dir := filepath.Join(j.dir, "damaged")
-	if err := makeDir(dir); err != nil {
+	to := j.copyOf(e)
+	if err := makeDir(filepath.Dir(to)); err != nil {
 		return err
-	}
-	to := filepath.Join(dir, e.ID+".jsonl")
-	if _, err := os.Stat(to); err == nil {
-		return nil
 	}
 	b, err := os.ReadFile(j.file(e.ID))
 	if err != nil {

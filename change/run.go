@@ -22,7 +22,7 @@ const (
 
 // Options steers Apply, Revert, Hold, Recover, Confirm and Guard.
 type Options struct {
-	Journal *Journal
+	Journal *Journal // required
 	// Accept names the risks that the user takes.
 	Accept []string
 	// ConfirmWithin, if not 0, has a separate process take the change back

@@ -42,7 +42,7 @@ func run(args []string) error {
 	}
 	ctx := context.Background()
 	switch args[0] {
-	case "apply":
+	case "apply", "hold":
 		f, err := os.Open(os.Getenv("KILL_PLAN"))
 		if err != nil {
 			return err
@@ -50,6 +50,13 @@ func run(args []string) error {
 		p, err := change.LoadPlan(f)
 		if err != nil {
 			return err
+		}
+		if args[0] == "hold" {
+			release, err := change.Hold(ctx, w, p, o)
+			if err != nil {
+				return err
+			}
+			return release(ctx)
 		}
 		res, err := change.Apply(ctx, w, p, o)
 		fmt.Println(res.ID, res.Phase)
