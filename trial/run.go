@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"headroom/crash"
 	"headroom/fail"
 	"headroom/stats"
 )
@@ -161,6 +162,7 @@ func (r *run) round(ctx context.Context, x RoundResult, d time.Duration, seed ui
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
+	crash.At("trial.round-ran")
 	saw := done(ctx, got)
 	x.Seconds, x.Done, x.Failed, x.Skipped, x.Figures = got.Seconds, got.Done, got.Failed, got.Skipped, got.Figures
 	if x.Figures == nil {

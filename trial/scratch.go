@@ -25,7 +25,7 @@ func scratch(dir string, own host.Dirs) (path string, remove func() error, err e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, fmt.Errorf("make scratch folder: %w", err)
 	}
-	if err := sweepScratch(dir); err != nil {
+	if _, err := SweepScratch(dir); err != nil {
 		return "", nil, err
 	}
 	if path, err = os.MkdirTemp(dir, scratchPrefix); err != nil {
@@ -50,11 +50,15 @@ func lockScratch(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sweepScratch removes the folders whose owner is gone.
-func sweepScratch(dir string) error {
+// SweepScratch removes the scratch folders below dir whose owner was killed, and
+// returns them. A folder that does not exist holds none.
+func SweepScratch(dir string) (removed []string, err error) {
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return fmt.Errorf("look for old scratch folders: %w", err)
+		return nil, fmt.Errorf("look for old scratch folders: %w", err)
 	}
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
@@ -69,8 +73,9 @@ func sweepScratch(dir string) error {
 			err = errors.Join(os.RemoveAll(path), f.Close())
 		}
 		if err != nil {
-			return fmt.Errorf("remove the old scratch folder %s: %w", path, err)
+			return removed, fmt.Errorf("remove the old scratch folder %s: %w", path, err)
 		}
+		removed = append(removed, path)
 	}
-	return nil
+	return removed, nil
 }

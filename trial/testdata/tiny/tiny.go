@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -120,4 +122,34 @@ func Arm(id, object string, args ...string) trial.Arm {
 func Quick(arms ...trial.Arm) trial.Experiment {
 	return trial.Experiment{Name: "quick", Workload: Commits, Arms: append([]trial.Arm{trial.Base()}, arms...),
 		Options: trial.Options{Budget: 6 * time.Second, Round: 100 * time.Millisecond, Warmup: 200 * time.Millisecond, Noise: 3, Seed: 7, MaxPairs: 12, Rerun: -1}}
+}
+
+// Idle works on a scratch folder, at nothing much.
+var Idle = &trial.Workload{
+	Name: "tiny.idle", Uses: trial.Disk,
+	Measures: []trial.Measure{{Name: "rate", Unit: unit.PerSecond, Higher: true, Noun: "naps/s"}},
+	New:      func(map[string]string) (trial.Work, error) { return idle{}, nil },
+}
+
+type idle struct{}
+
+func (idle) Setup(_ context.Context, s *trial.Stand, _ func(string)) error {
+	return os.WriteFile(filepath.Join(s.Dir, "data"), make([]byte, 1<<16), 0o600)
+}
+
+func (idle) Teardown(_ context.Context, s *trial.Stand) error {
+	return os.Remove(filepath.Join(s.Dir, "data"))
+}
+
+func (idle) Open(context.Context, *trial.Stand) (trial.Session, error) { return idle{}, nil }
+func (idle) Close() error                                              { return nil }
+
+func (idle) Run(ctx context.Context, d time.Duration, _ trial.RoundOptions) (trial.Round, error) {
+	n := int64(0)
+	start := time.Now()
+	for ; time.Since(start) < d && ctx.Err() == nil; n++ {
+		time.Sleep(time.Millisecond)
+	}
+	secs := time.Since(start).Seconds()
+	return trial.Round{Seconds: secs, Done: n, Figures: map[string]float64{"rate": float64(n) / secs}}, ctx.Err()
 }
