@@ -2,10 +2,8 @@ package pg
 
 import (
 	"context"
-	"errors"
 
 	"headroom/fact"
-	"headroom/fail"
 )
 
 // Checkpoint is what the server counted about checkpoints since Since.
@@ -57,9 +55,6 @@ var WAL = &fact.Source[WALStat]{
 	Read: func(ctx context.Context, in *fact.In) (WALStat, error) {
 		var w WALStat
 		err := one(ctx, in, "read the write-ahead log statistics", "wal", &w.Since, &w.Records, &w.Images, &w.Bytes, &w.Full)
-		if errors.Is(err, fail.ErrAbsent) {
-			err = fail.Hint(err, "pg_stat_wal came with PostgreSQL 14")
-		}
 		return w, err
 	},
 }

@@ -15,6 +15,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -48,7 +49,7 @@ func statement(name string, major int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	best, from := "", int64(-1)
+	best, from, first := "", int64(-1), int64(math.MaxInt64)
 	for _, f := range list {
 		base, ok := strings.CutPrefix(strings.TrimSuffix(f.Name(), ".sql"), name)
 		if !ok || base != "" && base[0] != '.' {
@@ -60,12 +61,13 @@ func statement(name string, major int64) (string, error) {
 				continue
 			}
 		}
+		first = min(first, least)
 		if least <= major && least > from {
 			best, from = f.Name(), least
 		}
 	}
 	if best == "" {
-		return "", fmt.Errorf("PostgreSQL %d does not count this: %w", major, fail.ErrAbsent)
+		return "", fmt.Errorf("%w in PostgreSQL %d: it came with %d", fail.ErrAbsent, major, first)
 	}
 	b, err := files.ReadFile("sql/" + best)
 	return string(b), err

@@ -136,7 +136,8 @@ var endOfLife = &check.Check{
 		end, known := ends[srv.Major]
 		switch {
 		case !known && srv.Major > pg.Newest:
-			return // newer than this list
+			out.Unknown(server, fmt.Sprintf("PostgreSQL %d is newer than this Headroom, which knows versions up to %d", srv.Major, pg.Newest))
+			return
 		case !known:
 			end = ends[10] // and earlier, at any rate
 		}
