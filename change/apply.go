@@ -47,7 +47,7 @@ func Hold(ctx context.Context, w host.Writer, p *Plan, o Options) (release func(
 		if err != nil {
 			return err
 		}
-		_, err = revert(ctx, w, e, o, "the hold ended", nil)
+		_, err = revert(ctx, w, e, o, "the hold ended", apart{})
 		return err
 	}, nil
 }
@@ -156,7 +156,7 @@ func applyLocked(ctx context.Context, w host.Writer, p *Plan, o Options, hold bo
 // failed goes back after cause and returns what the user is told.
 func (r *run) failed(ctx context.Context, cause error) (Phase, error) {
 	r.o.say("%v", cause)
-	phase, err := r.takeBack(ctx, cause.Error(), nil)
+	phase, err := r.takeBack(ctx, cause.Error(), apart{})
 	if phase != Reverted {
 		return phase, fail.With(fmt.Errorf("%w; and it could not be taken back: %w", cause, err), fail.NotReverted)
 	}

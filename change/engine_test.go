@@ -182,6 +182,28 @@ func TestForeignEditStopsRevert(t *testing.T) {
 	isState(t, "after the forced revert", m.Files, before)
 }
 
+// A device that is gone must not keep the rest from being taken back, nor
+// block later changes for ever.
+func TestGoneObjectIsGivenUp(t *testing.T) {
+	m, j := machine(), newJournal(t)
+	before := maps.Clone(m.Files)
+	res, err := Apply(ctx, m, prepare(t, m, tuning()), Options{Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(m.Files, "/sys/block/vda/queue/rotation")
+	delete(before, "/sys/block/vda/queue/rotation")
+	_, err = Revert(ctx, m, res.ID, Options{Journal: j})
+	if fail.Code(err) != fail.Drift || !strings.Contains(err.Error(), "(absent)") || !strings.Contains(fail.HintOf(err), "--accept lost") {
+		t.Fatalf("revert = %v; %s", err, fail.HintOf(err))
+	}
+	back, err := Revert(ctx, m, res.ID, Options{Journal: j, Accept: []string{AcceptLost}})
+	if err != nil || back.Phase != Abandoned {
+		t.Errorf("revert = %+v, %v", back, err)
+	}
+	isState(t, "after", m.Files, before)
+}
+
 // Every operation that fails, alone or for good, must end in before, or say
 // with its status that it could not.
 func TestEveryFailingOperation(t *testing.T) {

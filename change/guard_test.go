@@ -31,102 +31,118 @@ func awaitPhase(t *testing.T, s *stage, want Phase) Entry {
 
 func TestGuard(t *testing.T) {
 	prog := build(t)
-	t.Run("not confirmed", func(t *testing.T) {
-		s := folder(false, "KILL_CONFIRM=500ms")(t, prog)
-		before := s.state()
-		if out, code, _ := s.do("", 0, "apply"); code != 0 || !strings.Contains(out, string(Awaiting)) {
-			t.Fatalf("apply: %s", out)
+	for name, f := range map[string]func(*testing.T, string){
+		"not confirmed":    guardNotConfirmed,
+		"confirmed":        guardConfirmed,
+		"reverted by hand": guardRevertedByHand,
+		"parent killed":    guardParentKilled,
+		"foreign edit":     guardForeignEdit,
+		"cannot start":     guardCannotStart,
+		"own session":      guardOutlivesTheTerminal,
+	} {
+		t.Run(name, func(t *testing.T) { f(t, prog) })
+	}
+}
+
+func guardNotConfirmed(t *testing.T, prog string) {
+	s := folder(false, "KILL_CONFIRM=500ms")(t, prog)
+	before := s.state()
+	if out, code, _ := s.do("", 0, "apply"); code != 0 || !strings.Contains(out, string(Awaiting)) {
+		t.Fatalf("apply: %s", out)
+	}
+	after := s.state()
+	e := awaitPhase(t, s, Reverted)
+	if !maps.Equal(s.state(), before) || maps.Equal(before, after) {
+		t.Errorf("after the guard: %q", s.state())
+	}
+	if last := e.Records[len(e.Records)-1]; last.Note != "it was not confirmed in time" {
+		t.Errorf("the journal says %q", last.Note)
+	}
+	if out, code, _ := s.do("", 0, "confirm", e.ID); code == 0 {
+		t.Errorf("confirmed too late: %s", out)
+	}
+}
+
+func guardConfirmed(t *testing.T, prog string) {
+	s := folder(false, "KILL_CONFIRM=1s")(t, prog)
+	if out, code, _ := s.do("", 0, "apply"); code != 0 {
+		t.Fatalf("apply: %s", out)
+	}
+	after, id := s.state(), onlyID(s)
+	if _, err := Apply(ctx, host.Open(host.Options{Root: s.root()}), prepare(t, host.Open(host.Options{Root: s.root()}),
+		Change{Steps: Steps{Value{Path: "/proc/sys/vm/swappiness", Value: "11"}}}), Options{Journal: s.journal()}); fail.Code(err) != fail.Locked {
+		t.Errorf("another change began before the confirmation: %v", err)
+	}
+	if out, code, _ := s.do("", 0, "confirm", id); code != 0 {
+		t.Fatalf("confirm: %s", out)
+	}
+	e := awaitPhase(t, s, Applied)
+	need.Eventually(t, 5*time.Second, "guard is gone", func() bool { return guardGone(e) })
+	time.Sleep(time.Until(e.ConfirmBy))
+	if !maps.Equal(s.state(), after) {
+		t.Errorf("after the deadline: %q", s.state())
+	}
+}
+
+func guardRevertedByHand(t *testing.T, prog string) {
+	s := folder(false, "KILL_CONFIRM=20s")(t, prog)
+	before := s.state()
+	s.do("", 0, "apply")
+	if out, code, _ := s.do("", 0, "revert", onlyID(s)); code != 0 {
+		t.Fatalf("revert: %s", out)
+	}
+	e := awaitPhase(t, s, Reverted)
+	need.Eventually(t, 5*time.Second, "guard is gone", func() bool { return guardGone(e) })
+	if !maps.Equal(s.state(), before) {
+		t.Errorf("after the revert: %q", s.state())
+	}
+}
+
+func guardParentKilled(t *testing.T, prog string) {
+	s := folder(false, "KILL_CONFIRM=10m")(t, prog)
+	before := s.state()
+	if _, _, sig := s.do("change.step-recorded:3", syscall.SIGKILL, "apply"); sig != syscall.SIGKILL {
+		t.Fatal("not killed")
+	}
+	awaitPhase(t, s, Reverted) // at once, not after 10 minutes, and without the next start
+	if !maps.Equal(s.state(), before) {
+		t.Errorf("after the guard: %q", s.state())
+	}
+}
+
+func guardForeignEdit(t *testing.T, prog string) {
+	s := folder(false, "KILL_CONFIRM=500ms")(t, prog)
+	before := s.state()
+	s.do("", 0, "apply")
+	must(t, os.WriteFile(s.root()+"/proc/sys/vm/swappiness", []byte("55\n"), 0o644))
+	awaitPhase(t, s, Failed) // told, not overwritten; all else is as before
+	want := maps.Clone(before)
+	want["/proc/sys/vm/swappiness"] = "55\n"
+	if !maps.Equal(s.state(), want) {
+		t.Errorf("after the guard: %q", s.state())
+	}
+	if out, code, _ := s.do("", 0, "recover"); code == 0 || !strings.Contains(out, "55") {
+		t.Errorf("recover: %s", out)
+	}
+	s.env = append(s.env, "KILL_ACCEPT=foreign-edit")
+	if out, code, _ := s.do("", 0, "revert", onlyID(s)); code != 0 || !maps.Equal(s.state(), before) {
+		t.Errorf("forced: %s, %q", out, s.state())
+	}
+}
+
+func guardCannotStart(t *testing.T, _ string) {
+	m, j := machine(), newJournal(t)
+	before := maps.Clone(m.Files)
+	for _, argv := range [][]string{{"/nowhere/guard"}, {"/bin/true"}, {"/bin/echo", "no way"}} {
+		_, err := Apply(ctx, m, prepare(t, m, tuning()), Options{Journal: j, ConfirmWithin: time.Second, Guard: &host.Cmd{Argv: argv}})
+		if fail.Code(err) != fail.Reverted || !strings.Contains(err.Error(), "start the guard") {
+			t.Errorf("%q: %v", argv, err)
 		}
-		after := s.state()
-		e := awaitPhase(t, s, Reverted)
-		if !maps.Equal(s.state(), before) || maps.Equal(before, after) {
-			t.Errorf("after the guard: %q", s.state())
-		}
-		if last := e.Records[len(e.Records)-1]; last.Note != "it was not confirmed in time" {
-			t.Errorf("the journal says %q", last.Note)
-		}
-		if out, code, _ := s.do("", 0, "confirm", e.ID); code == 0 {
-			t.Errorf("confirmed too late: %s", out)
-		}
-	})
-	t.Run("confirmed", func(t *testing.T) {
-		s := folder(false, "KILL_CONFIRM=1s")(t, prog)
-		if out, code, _ := s.do("", 0, "apply"); code != 0 {
-			t.Fatalf("apply: %s", out)
-		}
-		after, id := s.state(), onlyID(s)
-		if _, err := Apply(ctx, host.Open(host.Options{Root: s.root()}), prepare(t, host.Open(host.Options{Root: s.root()}),
-			Change{Steps: Steps{Value{Path: "/proc/sys/vm/swappiness", Value: "11"}}}), Options{Journal: s.journal()}); fail.Code(err) != fail.Locked {
-			t.Errorf("another change began before the confirmation: %v", err)
-		}
-		if out, code, _ := s.do("", 0, "confirm", id); code != 0 {
-			t.Fatalf("confirm: %s", out)
-		}
-		e := awaitPhase(t, s, Applied)
-		need.Eventually(t, 5*time.Second, "guard is gone", func() bool { return guardGone(e) })
-		time.Sleep(time.Until(e.ConfirmBy))
-		if !maps.Equal(s.state(), after) {
-			t.Errorf("after the deadline: %q", s.state())
-		}
-	})
-	t.Run("reverted by hand", func(t *testing.T) {
-		s := folder(false, "KILL_CONFIRM=20s")(t, prog)
-		before := s.state()
-		s.do("", 0, "apply")
-		if out, code, _ := s.do("", 0, "revert", onlyID(s)); code != 0 {
-			t.Fatalf("revert: %s", out)
-		}
-		e := awaitPhase(t, s, Reverted)
-		need.Eventually(t, 5*time.Second, "guard is gone", func() bool { return guardGone(e) })
-		if !maps.Equal(s.state(), before) {
-			t.Errorf("after the revert: %q", s.state())
-		}
-	})
-	t.Run("parent killed", func(t *testing.T) {
-		s := folder(false, "KILL_CONFIRM=10m")(t, prog)
-		before := s.state()
-		if _, _, sig := s.do("change.step-recorded:3", syscall.SIGKILL, "apply"); sig != syscall.SIGKILL {
-			t.Fatal("not killed")
-		}
-		awaitPhase(t, s, Reverted) // at once, not after 10 minutes, and without the next start
-		if !maps.Equal(s.state(), before) {
-			t.Errorf("after the guard: %q", s.state())
-		}
-	})
-	t.Run("own session", func(t *testing.T) { guardOutlivesTheTerminal(t, prog) })
-	t.Run("foreign edit", func(t *testing.T) {
-		s := folder(false, "KILL_CONFIRM=500ms")(t, prog)
-		before := s.state()
-		s.do("", 0, "apply")
-		must(t, os.WriteFile(s.root()+"/proc/sys/vm/swappiness", []byte("55\n"), 0o644))
-		awaitPhase(t, s, Failed) // told, not overwritten; all else is as before
-		want := maps.Clone(before)
-		want["/proc/sys/vm/swappiness"] = "55\n"
-		if !maps.Equal(s.state(), want) {
-			t.Errorf("after the guard: %q", s.state())
-		}
-		if out, code, _ := s.do("", 0, "recover"); code == 0 || !strings.Contains(out, "55") {
-			t.Errorf("recover: %s", out)
-		}
-		s.env = append(s.env, "KILL_ACCEPT=foreign-edit")
-		if out, code, _ := s.do("", 0, "revert", onlyID(s)); code != 0 || !maps.Equal(s.state(), before) {
-			t.Errorf("forced: %s, %q", out, s.state())
-		}
-	})
-	t.Run("cannot start", func(t *testing.T) {
-		m, j := machine(), newJournal(t)
-		before := maps.Clone(m.Files)
-		for _, argv := range [][]string{{"/nowhere/guard"}, {"/bin/true"}, {"/bin/echo", "no way"}} {
-			_, err := Apply(ctx, m, prepare(t, m, tuning()), Options{Journal: j, ConfirmWithin: time.Second, Guard: &host.Cmd{Argv: argv}})
-			if fail.Code(err) != fail.Reverted || !strings.Contains(err.Error(), "start the guard") {
-				t.Errorf("%q: %v", argv, err)
-			}
-			isState(t, "without a guard", m.Files, before)
-		}
-		if err := Guard(ctx, m, "20261120-0000", Options{Journal: j}); fail.Code(err) != fail.Usage {
-			t.Errorf("by hand: %v", err)
-		}
-	})
+		isState(t, "without a guard", m.Files, before)
+	}
+	if err := Guard(ctx, m, "20261120-0000", Options{Journal: j}); fail.Code(err) != fail.Usage {
+		t.Errorf("by hand: %v", err)
+	}
 }
 
 // A hang-up of the terminal goes to its session: the guard must not be in it.

@@ -113,10 +113,10 @@ func TestLostPlanIsToldAndClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Revert(ctx, m, id, Options{Journal: j})
-	if err == nil || !strings.Contains(fail.HintOf(err), AcceptLostServer) {
+	if err == nil || !strings.Contains(fail.HintOf(err), AcceptLost) {
 		t.Fatalf("revert = %v", err)
 	}
-	res, err := Revert(ctx, m, id, Options{Journal: j, Accept: []string{AcceptLostServer}})
+	res, err := Revert(ctx, m, id, Options{Journal: j, Accept: []string{AcceptLost}})
 	if err != nil || res.Phase != Abandoned {
 		t.Errorf("revert = %+v, %v", res, err)
 	}

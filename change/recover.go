@@ -137,7 +137,7 @@ func recoverOne(ctx context.Context, w host.Writer, e Entry, o Options, why stri
 	name := fmt.Sprintf("change %s (%s) %s", e.ID, e.Plan.Title(), why)
 	if err := reach(ctx, w, e, o); err != nil {
 		f.Err = fail.Hint(fmt.Errorf("%s and cannot be taken back now: %w", name, err),
-			"name its server with --db; if it is gone for good: headroom revert %s --accept %s", e.ID, AcceptLostServer)
+			"name its server with --db; if it is gone for good: headroom revert %s --accept %s", e.ID, AcceptLost)
 		f.Text = f.Err.Error()
 		return f
 	}
@@ -167,11 +167,11 @@ func recoverOne(ctx context.Context, w host.Writer, e Entry, o Options, why stri
 // backUnasked takes a change back where nobody can be asked: what somebody
 // else changed since is left alone, and told.
 func backUnasked(ctx context.Context, w host.Writer, e Entry, o Options, why string) (Result, error) {
-	others, err := foreignRows(ctx, w, e)
+	a, err := findApart(ctx, w, e)
 	if err != nil {
 		return Result{ID: e.ID, Phase: e.Phase}, err
 	}
-	return revert(ctx, w, e, o, why, others)
+	return revert(ctx, w, e, o, why, a)
 }
 
 // isAfter says whether every object is as the change leaves it.

@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"headroom/fail"
@@ -37,19 +38,23 @@ func Revert(ctx context.Context, w host.Writer, id string, o Options) (Result, e
 	if err := reach(ctx, w, e, o); err != nil {
 		return abandon(e, o, fmt.Errorf("revert %s: %w", id, err))
 	}
-	others, err := foreignRows(ctx, w, e)
+	a, err := findApart(ctx, w, e)
 	if err != nil {
 		return Result{}, fmt.Errorf("revert %s: %w", id, err)
 	}
-	if len(others) > 0 && !o.accepts(AcceptForeign) {
-		return Result{ID: id, Phase: e.Phase}, fail.With(movedSince(id, others), fail.Drift)
+	a.forsake = o.accepts(AcceptLost)
+	if o.accepts(AcceptForeign) {
+		a.moved = nil
 	}
-	return revert(ctx, w, e, o, "asked for", nil)
+	if len(a.rows()) > 0 {
+		return Result{ID: id, Phase: e.Phase}, fail.With(movedSince(id, a), fail.Drift)
+	}
+	return revert(ctx, w, e, o, "asked for", a)
 }
 
 // revert takes back all but what others changed, with the lock held and
 // everything checked.
-func revert(ctx context.Context, w host.Writer, e Entry, o Options, why string, others map[int][]MovedRow) (Result, error) {
+func revert(ctx context.Context, w host.Writer, e Entry, o Options, why string, a apart) (Result, error) {
 	l, err := o.Journal.open(e)
 	if err != nil {
 		return Result{}, err
@@ -57,9 +62,9 @@ func revert(ctx context.Context, w host.Writer, e Entry, o Options, why string, 
 	defer func() { _ = l.close() }()
 	r := &run{w: w, o: o, log: l, plan: e.Plan, steps: e.Plan.Steps(), later: e.applied()}
 	res := Result{ID: e.ID}
-	res.Phase, err = r.takeBack(ctx, why, others)
+	res.Phase, err = r.takeBack(ctx, why, a)
 	res.Notes = r.notes
-	if res.Phase != Reverted {
+	if res.Phase == Failed {
 		err = fail.With(fmt.Errorf("revert %s: %w", e.ID, err), fail.NotReverted)
 	}
 	return res, err
@@ -68,30 +73,31 @@ func revert(ctx context.Context, w host.Writer, e Entry, o Options, why string, 
 // abandon closes a change that cannot be taken back any more, if the user
 // accepts that; else it returns why.
 func abandon(e Entry, o Options, why error) (Result, error) {
-	if !o.accepts(AcceptLostServer) {
-		return Result{ID: e.ID, Phase: e.Phase}, fail.Hint(why, "if it is gone for good, close the change as it is with --accept %s", AcceptLostServer)
+	if !o.accepts(AcceptLost) {
+		return Result{ID: e.ID, Phase: e.Phase}, fail.Hint(why, "if it is gone for good, close the change as it is with --accept %s", AcceptLost)
 	}
 	err := o.Journal.append(e.ID, Record{Type: recAbandoned, Note: why.Error()})
 	return Result{ID: e.ID, Phase: Abandoned, Notes: []string{why.Error()}}, err
 }
 
-// foreignRows lists, per step, what somebody else changed.
-func foreignRows(ctx context.Context, r host.Reader, e Entry) (map[int][]MovedRow, error) {
-	out := map[int][]MovedRow{}
+// findApart finds what somebody else changed since, and what is gone.
+func findApart(ctx context.Context, r host.Reader, e Entry) (apart, error) {
+	a := apart{moved: map[int][]MovedRow{}, gone: map[int][]MovedRow{}}
 	for i, s := range e.Plan.Steps() {
-		switch s.Step.Kind() {
-		case "value", "sql", "command", "unit":
-			if e.busy(i) {
-				continue // done by half or not as wanted, it may be neither before nor after
-			}
-		}
 		now, err := s.Step.Read(ctx, r)
+		if errors.Is(err, fail.ErrAbsent) && (s.Step.Kind() == "value" || s.Step.Kind() == "unit") {
+			a.gone[i] = movedRows(s.Step, s.Before, s.After, State{}, func(_, _, now string) bool { return now != notSet })
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return a, err
+		}
+		if s.Step.Kind() != "file" && s.Step.Kind() != "setting" && e.busy(i) {
+			continue // done by half or not as wanted, it may be neither before nor after
 		}
 		if rows := foreign(s, now); len(rows) > 0 {
-			out[i] = rows
+			a.moved[i] = rows
 		}
 	}
-	return out, nil
+	return a, nil
 }

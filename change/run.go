@@ -15,9 +15,9 @@ import (
 
 // Risks that are accepted by name (Options.Accept).
 const (
-	AcceptRestart    = "restart"      // restart a server, which cuts every connection
-	AcceptForeign    = "foreign-edit" // overwrite what somebody else changed since
-	AcceptLostServer = "lost-server"  // give up what cannot be reached or read any more
+	AcceptRestart = "restart"      // restart a server, which cuts every connection
+	AcceptForeign = "foreign-edit" // overwrite what somebody else changed since
+	AcceptLost    = "lost"         // give up what is gone: a server, a device, a journal's plan
 )
 
 // Options steers Apply, Revert, Hold, Recover, Confirm and Guard.
@@ -205,40 +205,68 @@ func (r *run) backOne(ctx context.Context, s PlannedStep, again bool) (did bool,
 	return true, nil
 }
 
-// takeBack journals and does the way back, apart from the steps that somebody
-// else changed since. The phase is Reverted if all is as before, whether or not
-// that could be written down.
-func (r *run) takeBack(ctx context.Context, why string, others map[int][]MovedRow) (Phase, error) {
+// apart is what is left as it is when a change is taken back.
+type apart struct {
+	moved map[int][]MovedRow // steps whose object somebody else changed since
+	gone  map[int][]MovedRow // steps whose object is not there any more
+	// forsake says that the user gives up what is gone.
+	forsake bool
+}
+
+// rows are those that keep the change from being settled.
+func (a apart) rows() []MovedRow {
+	all := maps.Clone(a.moved)
+	if !a.forsake {
+		all = maps.Clone(a.gone)
+		maps.Copy(all, a.moved)
+	}
+	var out []MovedRow
+	for _, i := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, all[i]...)
+	}
+	return out
+}
+
+// takeBack journals and does the way back, apart from what somebody else
+// changed since and what is gone. The phase is Reverted if all is as before,
+// whether or not that could be written down.
+func (r *run) takeBack(ctx context.Context, why string, a apart) (Phase, error) {
 	crash.At("change.revert-before-journal")
 	// A journal that cannot be written does not keep us from going back: the
 	// next Recover sees the state itself.
 	jerr := r.log.add(Record{Type: recReverting, Note: why})
 	crash.At("change.revert-journaled")
 	leave := map[int]bool{}
-	for i := range others {
-		leave[i] = true
+	for _, m := range []map[int][]MovedRow{a.moved, a.gone} {
+		for i := range m {
+			leave[i] = true
+		}
 	}
 	err := r.back(ctx, leave)
-	if len(others) > 0 {
-		err = errors.Join(err, movedSince(r.log.id, others))
+	if len(a.rows()) > 0 {
+		err = errors.Join(err, movedSince(r.log.id, a))
 	}
 	if err != nil {
 		err = fail.Hint(err, "set right what is named, then: headroom revert %s", r.log.id)
 		return Failed, errors.Join(err, r.log.add(Record{Type: recFailed, Note: err.Error()}))
 	}
 	crash.At("change.revert-before-record")
+	phase, last := Reverted, Record{Type: recReverted, Note: why}
+	if len(a.gone) > 0 {
+		phase, last.Type = Abandoned, recAbandoned
+	}
 	if jerr == nil {
-		jerr = r.log.add(Record{Type: recReverted, Note: why})
+		jerr = r.log.add(last)
 	}
 	crash.At("change.revert-recorded")
-	return Reverted, jerr
+	return phase, jerr
 }
 
 // movedSince is the error that shows what somebody else changed.
-func movedSince(id string, others map[int][]MovedRow) error {
-	m := &Moved{Verb: "revert " + id, Titles: [3]string{"before", "set by the change", "now"}}
-	for _, i := range slices.Sorted(maps.Keys(others)) {
-		m.Rows = append(m.Rows, others[i]...)
+func movedSince(id string, a apart) error {
+	m := &Moved{Verb: "revert " + id, Titles: [3]string{"before", "set by the change", "now"}, Rows: a.rows()}
+	if len(a.moved) == 0 {
+		return fail.Hint(m, "what is gone can be given up: headroom revert %s --accept %s", id, AcceptLost)
 	}
 	return fail.Hint(m, "somebody else changed it since; overwrite that with: headroom revert %s --accept %s", id, AcceptForeign)
 }
