@@ -20,7 +20,7 @@ var floors = []struct {
 	{1, []string{"unit", "stats", "fail"}, "pure: runs anywhere, tested without a machine"},
 	{2, []string{"host"}, "one auditable door to the machine"},
 	{3, []string{"fact", "engine/*", "crash"}, "facts and fast paths know nothing of what is made of them"},
-	{4, []string{"change", "probe/*", "pglocal"}, "one engine alters; probes only read"},
+	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript"}, "one engine alters; probes only read; a script drives connections"},
 	{5, []string{"probe/place"}, "joins what two probes know: which device holds which folder"},
 	{6, []string{"check", "trial"}, "pure judgement; a trial's arms are changes"},
 	{7, []string{"topic"}, "a subject is data"},

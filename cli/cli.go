@@ -88,11 +88,12 @@ The loop:
   headroom revert CHANGE                               take it back, any time
 
 See it all at work on a private server that is thrown away: headroom demo`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		Version:                    version,
+		Args:                       knownVerb,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			var err error
 			a.config, err = readConfig()
@@ -109,6 +110,18 @@ See it all at work on a private server that is thrown away: headroom demo`,
 		c.Args = usageArgs(c.Args)
 	}
 	return root
+}
+
+// knownVerb is for words that are no verb.
+func knownVerb(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see: headroom --help"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean: headroom " + strings.Join(near, ", headroom ")
+	}
+	return fail.With(fail.Hint(fmt.Errorf("unknown command %q", args[0]), "%s", hint), fail.Usage)
 }
 
 // usageArgs makes a wrong number of arguments a usage error with a way out.

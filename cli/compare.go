@@ -55,7 +55,7 @@ func loadTrial(path string) (*trial.Result, error) {
 	defer f.Close()
 	r, err := trial.Load(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fail.With(fmt.Errorf("%s: %w", path, err), fail.Usage)
 	}
 	return r, nil
 }

@@ -14,7 +14,7 @@ import (
 // moment, the file holds either the old or the new content, whole. A failed
 // fsync is returned and never retried on the same file.
 func WriteDurable(path string, content []byte, mode fs.FileMode) error {
-	dir, base := filepath.Split(path)
+	dir, base := filepath.Dir(path), filepath.Base(path)
 	tmp := filepath.Join(dir, "."+base+"."+rand.Text()[:8]+".tmp")
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

@@ -45,6 +45,15 @@ func TestLocalUnderRoot(t *testing.T) {
 	must(t, l.Remove("/sys/f"))
 }
 
+func TestWriteDurableTakesRelativeNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, WriteDurable("f", []byte("x"), 0o600))
+	b, err := os.ReadFile("f")
+	if err != nil || string(b) != "x" {
+		t.Errorf("f = %q, %v", b, err)
+	}
+}
+
 func TestLookRunsOnlyTheList(t *testing.T) {
 	l := Open(Options{})
 	for _, argv := range [][]string{{"rm", "-rf", "/nowhere"}, {"systemctl", "restart", "x"}, {"systemctl"}, {}} {

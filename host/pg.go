@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -127,6 +128,10 @@ func plain(err error) error {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
 		return pe
+	}
+	var no syscall.Errno
+	if errors.As(err, &no) { // the kernel's words; the address is told already
+		return no
 	}
 	var ce *pgconn.ConnectError
 	if errors.As(err, &ce) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"headroom/fact"
 )
@@ -19,6 +20,10 @@ func Facts(s *fact.Set, sources []fact.Any) Section {
 	sec := Section{title: "Facts", data: savedFacts(s)}
 	sec.sheet.columns = []string{"fact", "field", "value", "unit", "source", "taken", "unknown"}
 	known, unknown := 0, reasons{}
+	most := shownElements
+	if len(sources) > 0 && len(sources) <= askedByName {
+		most = math.MaxInt
+	}
 	var blocks []block
 	for _, name := range s.Names() {
 		e, _ := s.Entry(name)
@@ -37,7 +42,7 @@ func Facts(s *fact.Set, sources []fact.Any) Section {
 		for _, l := range leaves {
 			sec.sheet.rows = append(sec.sheet.rows, []string{name, l.whole(), l.bare, string(l.unit), l.source, taken, l.unknown})
 		}
-		blocks = append(blocks, factGrids(title, leaves)...)
+		blocks = append(blocks, factGrids(title, leaves, most)...)
 	}
 	sec.blocks = append([]block{
 		para{Tone: strong, Text: fmt.Sprintf("%s known, %d could not tell", plural(known, "fact", "facts"), unknown.n)},

@@ -6,13 +6,16 @@ import (
 	"strings"
 )
 
-// shownElements is how many elements of a list (tables, settings) are shown to
-// a person; CSV and JSON hold all.
-const shownElements = 40
+// A list (tables, settings) among many facts is cut short for a person; one
+// that was asked for by name is not. CSV and JSON always hold all.
+const (
+	shownElements = 40
+	askedByName   = 3 // facts asked for that are so few that they were
+)
 
 // factGrids shows one fact: its fields as rows with their sources, and each of
-// its lists as a table of its own, one row for each element.
-func factGrids(title string, leaves []leaf) []block {
+// its lists as a table of its own, one row for each of at most so many elements.
+func factGrids(title string, leaves []leaf, most int) []block {
 	var out []block
 	fields := grid{Title: title, Columns: []column{{Name: "field"}, {Name: "value"}, {Name: "source"}}}
 	lists := map[string][]leaf{}
@@ -39,7 +42,7 @@ func factGrids(title string, leaves []leaf) []block {
 		} else if path != "" {
 			heading = path
 		}
-		out = append(out, listGrid(heading, lists[path]))
+		out = append(out, listGrid(heading, lists[path], most))
 	}
 	if len(out) == 0 {
 		out = append(out, para{Tone: strong, Text: title}, para{Text: "none"})
@@ -57,13 +60,13 @@ func (l leaf) shown() string {
 
 // listGrid has a row for each element, a column for each field, and says below
 // where they come from.
-func listGrid(title string, leaves []leaf) grid {
+func listGrid(title string, leaves []leaf, most int) grid {
 	g := grid{Title: title, Columns: []column{{Name: ""}}}
 	var paths, sources []string
 	left := 0
 	for _, l := range leaves {
-		left = max(left, l.element-shownElements+1)
-		if l.shown() == "" || l.pretty == l.of || l.element >= shownElements {
+		left = max(left, l.element-most+1)
+		if l.shown() == "" || l.pretty == l.of || l.element >= most {
 			continue
 		}
 		at := slices.Index(paths, l.path)
