@@ -6,6 +6,18 @@
 // A Step is an object and the state it shall be in. Its present State is read
 // before, kept in the journal as the way back, and read again afterwards: an
 // exit status proves nothing.
+//
+// The way of a change: Prepare reads and makes a Plan, which changes nothing.
+// Apply takes the lock, refuses if anything moved since, writes the plan with
+// the way back to the journal, and then each step before it is begun. It ends
+// in after, verified, or in before, verified. Killed at any point, it leaves a
+// journal from which the next Recover, or the guard started for ConfirmWithin,
+// brings everything back. Revert takes it back at any later time. Hold is
+// Apply for the life of a process, for trials.
+//
+// The journal is Dirs.State/journal/<id>.jsonl, lines of
+// {"crc":"<CRC32C of rec>","rec":{…}}; see Record. Files are only appended to
+// and never removed. The lock is Dirs.Run/apply.lock.
 package change
 
 import "time"

@@ -112,7 +112,7 @@ func machineID(r host.Reader) string {
 // here checks that this is the machine and server that the plan is about.
 func (p *Plan) here(ctx context.Context, r host.Reader) error {
 	if id := machineID(r); id != p.Machine {
-		return fail.With(fmt.Errorf("apply %s: planned on machine %q, and this is %q", p.Title(), p.Machine, id), fail.Drift)
+		return fail.With(fmt.Errorf("match %s with this machine: it was planned on machine %q, and this is %q", p.Title(), p.Machine, id), fail.Drift)
 	}
 	if p.Server == nil {
 		return nil
@@ -122,7 +122,7 @@ func (p *Plan) here(ctx context.Context, r host.Reader) error {
 		return err
 	}
 	if !p.Server.is(now) {
-		return fail.With(fail.Hint(fmt.Errorf("apply %s: planned for server %s (system %s), and this is %s (system %s)",
+		return fail.With(fail.Hint(fmt.Errorf("match %s with this server: it was planned for %s (system %s), and this is %s (system %s)",
 			p.Title(), p.Server.Address, p.Server.SystemID, now.Address, now.SystemID),
 			"name the server that the plan was made for with --db"), fail.Drift)
 	}
