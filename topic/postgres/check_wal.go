@@ -25,7 +25,7 @@ var maxWALSize = &check.Check{
 			"and the log written is enough to explain them (so that backups and CREATE DATABASE, which also request checkpoints, do not count). " +
 			"Before the third checkpoint it also fires if the log written since the last one will fill max_wal_size in less than half the time.",
 		Fix:     "Raise max_wal_size to what the measured rate writes in checkpoint_timeout, times 1 + checkpoint_completion_target; at most a quarter of the free space there, and at most 10 GB or four times the present value in one go.",
-		Risk:    "That much disk space for the write-ahead log. Recovery after a crash takes longer: it reads up to that much log (1 GB takes some 5…20 s).",
+		Risk:    "That much disk space for the write-ahead log. Recovery after a crash takes longer: it reads up to that much log.",
 		Undo:    undoSetting,
 		Sources: []string{"S1", "S21", "https://www.postgresql.org/docs/current/wal-configuration.html"},
 	},
