@@ -53,7 +53,7 @@ func run(bin, out string, tables, runs int) error {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer stop()
 	s, err := pglocal.Start(ctx, pglocal.Options{Name: "lookcost", Settings: map[string]string{
-		"log_connections": "on", "log_disconnections": "on", "log_min_duration_statement": "0", "log_line_prefix": "'%p %a '", "max_locks_per_transaction": "2000"}})
+		"log_connections": "on", "log_disconnections": "on", "log_min_duration_statement": "0", "log_line_prefix": "%p %a ", "max_locks_per_transaction": "2000"}})
 	if err != nil {
 		return err
 	}
