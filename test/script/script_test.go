@@ -4,6 +4,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,6 +35,10 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       testkit.Updating(),
 		Setup: func(env *testscript.Env) error {
+			// The account that private servers run as must be able to enter.
+			if err := errors.Join(os.Chmod(filepath.Dir(env.WorkDir), 0o711), os.Chmod(env.WorkDir, 0o711)); err != nil {
+				return err
+			}
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("HEADROOM_STATE", filepath.Join(env.WorkDir, ".headroom"))
 			env.Setenv("PGHOST", filepath.Join(env.WorkDir, "no-server-here"))
