@@ -43,6 +43,8 @@ func Hold(ctx context.Context, w host.Writer, p *Plan, o Options) (release func(
 	}
 	return func(ctx context.Context) error {
 		defer l.release()
+		ctx, stop := shield(ctx)
+		defer stop()
 		e, err := o.Journal.Get(res.ID)
 		if err != nil {
 			return err

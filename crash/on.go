@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// Mark stands before the point's name on standard error when it strikes.
+const Mark = "crash at "
+
 var passed atomic.Int64
 
 // At sends a signal to the program itself when HEADROOM_CRASH_AT names this
@@ -33,6 +36,7 @@ func At(name string) {
 	if s, err := strconv.Atoi(os.Getenv("HEADROOM_CRASH_SIGNAL")); err == nil {
 		sig = syscall.Signal(s)
 	}
+	_, _ = os.Stderr.WriteString(Mark + name + "\n")
 	if err := syscall.Kill(os.Getpid(), sig); err != nil {
 		panic(err)
 	}
