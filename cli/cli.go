@@ -55,6 +55,24 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	return code
 }
 
+// Examples lists every example of the verbs' help, one command line each.
+func Examples() []string {
+	var out []string
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, line := range strings.Split(c.Example, "\n") {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "headroom ") {
+				out = append(out, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{}).root())
+	return out
+}
+
 // quiet is an error that was already told on standard output: it only carries
 // an exit status.
 type quiet struct{ error }

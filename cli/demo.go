@@ -26,6 +26,7 @@ import (
 const (
 	demoLoad   = 5 * time.Second // at least; then until checkpoints were asked for
 	demoLoads  = 5
+	demoKeys   = "3000000" // enough pages that logging them whole shows
 	demoBudget = 75 * time.Second
 	demoShown  = 5 // findings printed in full
 )
@@ -81,7 +82,7 @@ func (a *app) runDemo(ctx context.Context, budget time.Duration, major int) erro
 			"Next, on your own server (the first two change nothing, the third works on private copies):\n"+
 			"  headroom check --db 'host=/var/run/postgresql user=postgres'\n"+
 			"  headroom plan postgres.setting max_wal_size=10GB --db 'host=/var/run/postgresql user=postgres'\n"+
-			"  headroom try 'postgres.setting max_wal_size=10GB' --on pg.upsert\n")
+			"  headroom try 'postgres.setting max_wal_size=10GB' --on pg.upsert -p keys=3000000\n")
 	}
 	return err
 }
@@ -147,6 +148,7 @@ func (s *show) load(ctx context.Context) error {
 	for _, p := range w.Params {
 		params[p.Name] = p.Default
 	}
+	params["keys"] = demoKeys
 	work, err := w.New(params)
 	if err != nil {
 		return err
@@ -235,8 +237,11 @@ func (s *show) try(ctx context.Context, f check.Finding) error {
 		return err
 	}
 	arm := trial.ArmOf(f.Try.Change)
-	exp := trial.Experiment{Name: arm.Name + " on " + w.Name, Workload: w, Arms: []trial.Arm{trial.Base(), arm},
+	exp := trial.Experiment{Name: arm.Name + " on " + w.Name, Workload: w, Params: map[string]string{}, Arms: []trial.Arm{trial.Base(), arm},
 		Options: trial.Options{Budget: s.budget, Seed: 1, Major: s.server.Major}}
+	if w.Name == "pg.upsert" {
+		exp.Params["keys"] = demoKeys
+	}
 	t := trying{}
 	env, err := t.env(s.host, s.dirs())
 	if err != nil {
