@@ -358,3 +358,33 @@ func TestEventsTellHowFar(t *testing.T) {
 		}
 	})
 }
+
+// Of many runs of equal stands at most one in twenty may end in a difference,
+// whatever the noise, with early stopping, closing by time and re-runs in.
+func TestEqualStandsAreRarelyCalledDifferent(t *testing.T) {
+	const runs = 400
+	wrong := 0
+	for seed := range uint64(runs) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeStage{noise: []float64{0.01, 0.03, 0.1}[seed%3], effect: []float64{0, 0}}
+			f.marks = func(n, _ int) []Mark {
+				if n%17 == 0 {
+					return []Mark{{BySteal, "5 % stolen"}}
+				}
+				return nil
+			}
+			o := Options{Seed: seed + 1, Budget: time.Minute}
+			r, err := fakeRun(t, context.Background(), fakeExperiment(o), f, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := r.Versus[0].Verdict; v == stats.Faster || v == stats.Slower {
+				wrong++
+			}
+		})
+	}
+	if wrong > runs/20 {
+		t.Errorf("%d of %d runs of equal stands end in a difference", wrong, runs)
+	}
+	t.Logf("%d of %d", wrong, runs)
+}

@@ -135,7 +135,7 @@ func TestUpsertVariants(t *testing.T) {
 	if all := r[0].Done + r[0].Skipped; all < 50 || all > 400 {
 		t.Errorf("%d rows in 0.2 s at 1000/s: %+v", all, r[0])
 	}
-	for _, given := range [][]string{{"keys", "1000", "batch", "1000"}, {"clients", "600"}} {
+	for _, given := range [][]string{{"keys", "1000", "batch", "1000"}, {"clients", "900", "batch", "2000"}} {
 		if _, err := Upsert.New(filled(Upsert, given...)); err == nil {
 			t.Errorf("%v is taken", given)
 		}

@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
+	"sync"
 
 	"headroom/trial"
 	"headroom/unit"
@@ -19,7 +22,7 @@ var Upsert = &trial.Workload{
 		"The table is filled before, and its pages keep room for new versions (fillfactor), so its size stays as it is.",
 	Uses: trial.Server,
 	Params: []trial.Param{
-		{Name: "keys", Doc: "rows in the table", Default: "1000000", Check: whole(1000, 1_000_000_000)},
+		{Name: "keys", Doc: "rows in the table", Default: "3000000", Check: whole(1000, 1_000_000_000)},
 		{Name: "bytes", Doc: "size of a document as text", Default: "130", Check: whole(64, 1<<20)},
 		{Name: "batch", Doc: "rows per transaction", Default: "1000", Check: whole(1, 100_000)},
 		{Name: "clients", Doc: "connections", Default: "2", Check: whole(1, 1000)},
@@ -65,23 +68,55 @@ func (u upsert) Setup(ctx context.Context, s *trial.Stand, say func(string)) err
 		kind = "unlogged "
 	}
 	say(fmt.Sprintf("filling a table with %s documents", unit.Format(float64(u.keys), unit.Count)))
-	// The filler is random text, or compression would make rows smaller than
-	// those that replace them.
-	filler := fmt.Sprintf(`(select string_agg(md5(k::text || i), '') from generate_series(1, %d) i)`, u.bytes/32+1)
 	err := script(ctx, s.DSN,
 		"create schema if not exists "+trialSchema,
 		"comment on schema "+trialSchema+" is 'made by headroom try; safe to drop'",
 		"drop table if exists "+upsertTable,
 		fmt.Sprintf("create %stable %s (k bigint not null, doc jsonb not null) with (fillfactor = %d, autovacuum_enabled = %t)", kind, upsertTable, u.fill, u.autovacuum),
-		fmt.Sprintf(`insert into %s select k, jsonb_build_object('id', k, 'seq', 0, 'note', left(%s, %d)) from generate_series(0, %d) k`,
-			upsertTable, filler, u.bytes-len(documentHead)-len(documentTail), u.keys-1),
-		"alter table "+upsertTable+" add primary key (k)",
-		"vacuum (analyze, freeze) "+upsertTable,
 	)
+	if err == nil {
+		err = u.fillAll(ctx, s.DSN)
+	}
+	if err == nil {
+		err = script(ctx, s.DSN, "alter table "+upsertTable+" add primary key (k)", "vacuum (analyze, freeze) "+upsertTable)
+	}
 	if err != nil {
 		return fmt.Errorf("set up pg.upsert: %w", err)
 	}
 	return nil
+}
+
+// fillAll fills the table over a connection for each core: making the rows is
+// what takes the time.
+func (u upsert) fillAll(ctx context.Context, dsn string) error {
+	parts := min(runtime.NumCPU(), 8)
+	errs := make([]error, parts)
+	var all sync.WaitGroup
+	for i := range parts {
+		from, to := u.keys*i/parts, u.keys*(i+1)/parts-1
+		all.Go(func() {
+			errs[i] = script(ctx, dsn, fmt.Sprintf(`insert into %s select k, jsonb_build_object('id', k, 'seq', 0, 'note', left(%s, %d)) from generate_series(%d, %d) k`,
+				upsertTable, filler(u.bytes), u.bytes-len(documentHead)-len(documentTail), from, to))
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// filler is an expression for random text of at least size bytes that depends
+// on k. Text that compresses well would make the first rows smaller than those
+// that replace them.
+func filler(size int) string {
+	const md5 = 32 // letters
+	parts := size/md5 + 1
+	if parts > 8 {
+		return fmt.Sprintf("(select string_agg(md5(k::text || i), '') from generate_series(1, %d) i)", parts)
+	}
+	text := "md5(k::text)"
+	for i := range parts - 1 {
+		text += fmt.Sprintf(" || md5((k + %d)::text)", (i+1)*1_000_000_007)
+	}
+	return text
 }
 
 // Teardown implements trial.Work.
