@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -19,10 +20,22 @@ func main() {
 	if _, err := os.Stat("gen.go"); err == nil {
 		dir = "." // go generate runs here
 	}
-	if err := write(dir, report.Pages(all.Topics())); err != nil {
+	pages, err := everyPage(dir)
+	if err == nil {
+		err = write(dir, pages)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
+}
+
+// everyPage makes all pages; dir is the docs folder.
+func everyPage(dir string) (map[string]string, error) {
+	pages := report.Pages(all.Topics())
+	results, err := resultPages(filepath.Join(dir, "..", "bench", "results"))
+	maps.Copy(pages, results)
+	return pages, err
 }
 
 // folders hold nothing but generated pages.
