@@ -11,14 +11,12 @@ import (
 	"time"
 )
 
-// Mark stands before the point's name on standard error when it strikes.
-const Mark = "crash at "
-
 var passed atomic.Int64
 
 // At sends a signal to the program itself when HEADROOM_CRASH_AT names this
 // point: "name" or "name:3" for the third pass. HEADROOM_CRASH_SIGNAL is the
-// signal's number, SIGKILL if unset. After a signal that can be caught the
+// signal's number, SIGKILL if unset; the file HEADROOM_CRASH_MARK is written
+// first, to show that the point was reached. After a signal that can be caught the
 // program has a moment to notice it before it goes on.
 func At(name string) {
 	want, nth, _ := strings.Cut(os.Getenv("HEADROOM_CRASH_AT"), ":")
@@ -36,7 +34,11 @@ func At(name string) {
 	if s, err := strconv.Atoi(os.Getenv("HEADROOM_CRASH_SIGNAL")); err == nil {
 		sig = syscall.Signal(s)
 	}
-	_, _ = os.Stderr.WriteString(Mark + name + "\n")
+	if mark := os.Getenv("HEADROOM_CRASH_MARK"); mark != "" {
+		if err := os.WriteFile(mark, []byte(name), 0o600); err != nil {
+			panic(err)
+		}
+	}
 	if err := syscall.Kill(os.Getpid(), sig); err != nil {
 		panic(err)
 	}
