@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,6 +83,9 @@ func onMachine(c change.Change) bool {
 	return false
 }
 
+// governor decides how fast the CPUs run; many virtual machines have none.
+const governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+
 // keepFacts reads the facts to be stored and the ones that must keep still.
 func (e Env) keepFacts(ctx context.Context, r host.Reader) (json.RawMessage, map[string]string, error) {
 	if len(e.Facts)+len(e.Still) == 0 {
@@ -96,6 +100,9 @@ func (e Env) keepFacts(ctx context.Context, r host.Reader) (json.RawMessage, map
 		return nil, nil, err
 	}
 	still := map[string]string{}
+	if b, err := r.ReadFile(governor); err == nil {
+		still["CPU frequency governor"] = strings.TrimSpace(string(b))
+	}
 	for _, s := range e.Still {
 		if x, ok := set.Entry(s.Key()); ok && x.Unknown == "" {
 			if err := flatten(still, s.Key(), x.Value); err != nil {
@@ -114,7 +121,9 @@ func flatten(out map[string]string, name string, v any) error {
 		return fmt.Errorf("compare fact %s: %w", name, err)
 	}
 	var plain any
-	if err := json.Unmarshal(raw, &plain); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // written as they stand, not as 1.07e+09
+	if err := dec.Decode(&plain); err != nil {
 		return fmt.Errorf("compare fact %s: %w", name, err)
 	}
 	flat(out, name, plain)
