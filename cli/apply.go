@@ -188,7 +188,7 @@ running; 7 could not be taken back.`,
 		},
 	}
 	m.flags(c, false)
-	c.Flags().StringSliceVar(&accept, "accept", nil, "take a risk by name: restart, foreign-edit, lost-server")
+	c.Flags().StringSliceVar(&accept, "accept", nil, "take a risk by name: restart, foreign-edit, lost (what it was done to is gone for good)")
 	return c
 }
 

@@ -26,7 +26,6 @@ import (
 const (
 	demoLoad   = 5 * time.Second // at least; then until checkpoints were asked for
 	demoLoads  = 5
-	demoKeys   = "3000000" // enough pages that logging them whole shows
 	demoBudget = 75 * time.Second
 	demoShown  = 5 // findings printed in full
 )
@@ -61,6 +60,7 @@ type show struct {
 	machine  machine
 	budget   time.Duration
 	major    int
+	best     check.Try // what is proved
 }
 
 func (a *app) runDemo(ctx context.Context, budget time.Duration, major int) error {
@@ -78,13 +78,17 @@ func (a *app) runDemo(ctx context.Context, budget time.Duration, major int) erro
 		return errors.Join(err, cerr)
 	}
 	if err == nil {
-		fmt.Fprint(a.out, "\nNothing is left behind: the server, its data and its journal are gone.\n\n"+
-			"Next, on your own server (the first two change nothing, the third works on private copies):\n"+
-			"  headroom check --db 'host=/var/run/postgresql user=postgres'\n"+
-			"  headroom plan postgres.setting max_wal_size=10GB --db 'host=/var/run/postgresql user=postgres'\n"+
-			"  headroom try 'postgres.setting max_wal_size=10GB' --on pg.upsert -p keys=3000000\n")
+		s.next()
 	}
 	return err
+}
+
+// next says what to run on the user's own server.
+func (s *show) next() {
+	const db = "--db 'host=/var/run/postgresql user=postgres'"
+	fmt.Fprintf(s.app.out, "\nNothing is left behind: the server, its data and its journal are gone.\n\n"+
+		"Next, on your own server (the first two change nothing, the third works on private copies):\n"+
+		"  headroom check %s\n  headroom plan %s %s\n  headroom try '%s' --on %s\n", db, s.best.Change, db, s.best.Change, s.best.Workload)
 }
 
 // close stops the server and removes everything the demo made.
@@ -114,6 +118,7 @@ func (s *show) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.best = *best.Try
 	s.step(3, "plan: headroom plan "+best.Try.Change.String())
 	p, err := s.plan(ctx, best)
 	if err != nil {
@@ -148,7 +153,6 @@ func (s *show) load(ctx context.Context) error {
 	for _, p := range w.Params {
 		params[p.Name] = p.Default
 	}
-	params["keys"] = demoKeys
 	work, err := w.New(params)
 	if err != nil {
 		return err
@@ -239,9 +243,6 @@ func (s *show) try(ctx context.Context, f check.Finding) error {
 	arm := trial.ArmOf(f.Try.Change)
 	exp := trial.Experiment{Name: arm.Name + " on " + w.Name, Workload: w, Params: map[string]string{}, Arms: []trial.Arm{trial.Base(), arm},
 		Options: trial.Options{Budget: s.budget, Seed: 1, Major: s.server.Major}}
-	if w.Name == "pg.upsert" {
-		exp.Params["keys"] = demoKeys
-	}
 	t := trying{}
 	env, err := t.env(s.host, s.dirs())
 	if err != nil {

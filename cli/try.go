@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type trying struct {
 	on, params, with []string
 	arms, sweeps     []string
 	scratch          string
-	save             string
+	bench            string
 	o                trial.Options
 }
 
@@ -73,6 +74,7 @@ interrupted (what was measured is printed all the same).`,
 	f.Uint64Var(&t.o.Seed, "seed", 0, "seed of order and data; the same seed gives the same")
 	f.BoolVar(&t.o.Live, "live", false, "consent: work on this machine or, with --db, on that server, and change it for the time of the trial")
 	f.StringSliceVar(&t.o.Accept, "accept", nil, "take a risk by name: restart (with --live)")
+	f.StringVar(&t.bench, "bench", "", "write the rounds to this file in Go's benchmark format, for benchstat")
 	f.StringVar(&t.scratch, "scratch", "", "folder for the files of disk workloads (default: the cache folder)")
 	return c
 }
@@ -115,11 +117,22 @@ func (a *app) runTry(ctx context.Context, t *trying, words []string) error {
 	res, err := trial.Run(ctx, exp, env, progress.Event)
 	progress.Done()
 	if res != nil && len(res.Rounds) > 0 {
-		if perr := out.Print("Headroom: trial", report.Trial(res)); perr != nil {
+		if perr := errors.Join(out.Print("Headroom: trial", report.Trial(res)), t.saveBench(res)); perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
 	return err
+}
+
+func (t *trying) saveBench(res *trial.Result) error {
+	if t.bench == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := res.Bench(&b); err != nil {
+		return err
+	}
+	return host.WriteDurable(t.bench, b.Bytes(), 0o644)
 }
 
 // experiment makes the arms of the command line.

@@ -31,8 +31,9 @@ type Cmd struct {
 	// Detach puts the process in a session of its own, so that a hang-up or
 	// Ctrl-C meant for us does not reach it.
 	Detach bool
-	// DieWithUs asks the kernel to kill the process (SIGKILL, or Signal if
-	// given) when the thread that started it ends.
+	// DieWithUs asks the kernel to send the process this signal when the
+	// thread that started it ends: the caller locks its goroutine to the
+	// thread (runtime.LockOSThread) for as long as the process shall live.
 	DieWithUs syscall.Signal
 	// Extra are files handed down as descriptor 3, 4, …
 	Extra []*os.File
@@ -103,7 +104,7 @@ func (c Cmd) build(ctx context.Context) (*exec.Cmd, error) {
 	return x, nil
 }
 
-// Output runs c to its end and returns what it wrote to standard output, at
+// Run runs c to its end and returns what it wrote to standard output, at
 // most limit bytes. The error of a failed program carries the last 2 kB of
 // its standard error. The whole process group is killed when ctx ends.
 func (c Cmd) Run(ctx context.Context, limit int) ([]byte, error) {

@@ -150,29 +150,33 @@ func (l *Local) PG(ctx context.Context, f func(context.Context, pgx.Tx) error) e
 	if err != nil {
 		return err
 	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	tx, err := look(ctx, conn, "; set local lc_messages = 'C'")
+	if isDenied(err) { // lc_messages takes a superuser
+		tx, err = look(ctx, conn, "")
+	}
 	if err != nil {
-		return fmt.Errorf("begin a read-only transaction: %w", err)
+		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	// SET LOCAL and not start-up parameters: a pooler refuses or leaks those.
-	_, err = tx.Exec(ctx, fmt.Sprintf(
-		"set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp; set local lc_messages = 'C'",
-		lookTimeout.Milliseconds(), lockTimeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol)
-	if isDenied(err) { // lc_messages needs a superuser before PostgreSQL grants it
-		_ = tx.Rollback(ctx)
-		if tx, err = conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly}); err == nil {
-			_, err = tx.Exec(ctx, fmt.Sprintf(
-				"set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp",
-				lookTimeout.Milliseconds(), lockTimeout.Milliseconds()), pgx.QueryExecModeSimpleProtocol)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("set the time limits: %w", err)
-	}
 	ctx, stop := context.WithTimeout(ctx, 4*(lookTimeout+clientLeeway))
 	defer stop()
 	return rights(f(ctx, tx))
+}
+
+// look begins a read-only transaction with time limits. They are SET LOCAL and
+// not start-up parameters: a pooler refuses or leaks those.
+func look(ctx context.Context, conn *pgx.Conn, more string) (pgx.Tx, error) {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return nil, fmt.Errorf("begin a read-only transaction: %w", err)
+	}
+	_, err = tx.Exec(ctx, fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp",
+		lookTimeout.Milliseconds(), lockTimeout.Milliseconds())+more, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("set the time limits: %w", err)
+	}
+	return tx, nil
 }
 
 func isDenied(err error) bool {

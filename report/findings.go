@@ -51,6 +51,9 @@ func verdict(o check.Outcome) string {
 		}
 	}
 	found := "No findings"
+	if len(o.Fine) == 0 && len(o.NotChecked) > 0 {
+		found = "Nothing could be checked"
+	}
 	if len(kinds) > 0 {
 		found = plural(len(o.Findings), "finding", "findings") + ": " + strings.Join(kinds, ", ")
 	}

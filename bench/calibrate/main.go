@@ -69,7 +69,8 @@ type Kind struct {
 	Trials   []One         `json:"trials"`
 }
 
-// Report is the result file.
+// Report is the result file. It is written after each series, and with the
+// trials done so far if the second one is broken off.
 type Report struct {
 	Headroom int               `json:"headroom"` // schema
 	Made     time.Time         `json:"made"`
@@ -110,9 +111,10 @@ func run(ctx context.Context, out string, equal, known int, seed uint64) (err er
 		return err
 	}
 	exp := trial.Experiment{Name: "calibration", Workload: postgres.Upsert,
-		// A small table and no checkpoint within a trial: what is calibrated
+		// A small table, no checkpoint within a trial and no wait for the disk:
+		// what is calibrated
 		// is the method, in little time.
-		Params:  map[string]string{"keys": "200000", "batch": "200"},
+		Params:  map[string]string{"keys": "200000", "batch": "1000", "durability": "off"},
 		Arms:    []trial.Arm{trial.Base(), {Name: "equal"}, {Name: "slowed", Throttle: 1 - 1/(1+effect)}},
 		Options: trial.Options{With: map[string]string{"max_wal_size": "20GB", "checkpoint_timeout": "1h", "autovacuum": "off"}},
 	}
@@ -132,7 +134,7 @@ func run(ctx context.Context, out string, equal, known int, seed uint64) (err er
 	rep.Where = first.Where
 	rep.Equal, err = c.series(ctx, "two equal servers: how often are they called different?", equal, small(0), 1,
 		func(v stats.Verdict) bool { return v == stats.Faster || v == stats.Slower }, 0, 1)
-	if err != nil {
+	if err = errors.Join(err, save(out, rep)); err != nil {
 		return err
 	}
 	if rep.Proposed, err = proposal(first); err != nil {
@@ -142,7 +144,7 @@ func run(ctx context.Context, out string, equal, known int, seed uint64) (err er
 	o.Effect = effect
 	rep.Known, err = c.series(ctx, "one server is 1.1 times as fast: how often is it called faster, at the proposed budget?", known, o, 1+effect,
 		func(v stats.Verdict) bool { return v == stats.Faster }, 2, 1)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	rep.Took = time.Since(start).Seconds()
@@ -186,7 +188,8 @@ func (c *calibrator) series(ctx context.Context, what string, n int, o trial.Opt
 	for i := range n {
 		seed, start := c.seed, time.Now()
 		r, err := c.one(ctx, o, arms...)
-		if err != nil {
+		if err != nil { // what was done before counts, if it was broken off
+			k.Rate, k.Coverage = rateOf(hits, len(k.Trials)), rateOf(holds, len(k.Trials))
 			return k, err
 		}
 		v := r.Versus[0]

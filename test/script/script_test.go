@@ -64,25 +64,34 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// server NAME [setting=value…] starts a private server and points PG* at it.
+// server NAME [tcp] [setting=value…] starts a private server and points PG* at
+// it; with tcp it listens on 127.0.0.1:$TCPPORT, too, and wants a password there.
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: server NAME [setting=value…]")
 	}
 	settings := map[string]string{}
+	tcp := false
 	for _, a := range args[1:] {
+		if a == "tcp" {
+			tcp = true
+			continue
+		}
 		k, v, _ := strings.Cut(a, "=")
 		settings[k] = v
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
-	s, err := pglocal.Start(ctx, pglocal.Options{Name: args[0], Settings: settings})
+	s, err := pglocal.Start(ctx, pglocal.Options{Name: args[0], Settings: settings, TCP: tcp})
 	ts.Check(err)
 	ts.Defer(func() { _ = s.Stop() })
 	ts.Setenv("PGHOST", s.Conn.SocketDir)
 	ts.Setenv("PGPORT", fmt.Sprint(s.Conn.Port))
 	ts.Setenv("PGUSER", s.Conn.User)
 	ts.Setenv("PGDATABASE", s.Conn.Database)
+	if m := regexp.MustCompile(`port='?(\d+)`).FindStringSubmatch(s.TCPDSN()); m != nil {
+		ts.Setenv("TCPPORT", m[1])
+	}
 	ts.Setenv("PGDATA_"+args[0], s.DataDir)
 }
 
