@@ -126,18 +126,17 @@ func run(ctx context.Context, out string, equal, known int, seed uint64) (err er
 	c := &calibrator{stage: stage, seed: seed}
 	rep := Report{Headroom: trial.Schema, Made: start.UTC(), Workload: exp.Workload.Name, Params: exp.Params}
 
-	// One trial to learn the noise and what budget the tool proposes.
-	first, err := c.one(ctx, small(0), 0, 1)
+	pilots, err := c.pilots(ctx)
 	if err != nil {
 		return err
 	}
-	rep.Where = first.Where
+	rep.Where = pilots[0].Where
 	rep.Equal, err = c.series(ctx, "two equal servers: how often are they called different?", equal, small(0), 1,
 		func(v stats.Verdict) bool { return v == stats.Faster || v == stats.Slower }, 0, 1)
 	if err = errors.Join(err, save(out, rep)); err != nil {
 		return err
 	}
-	if rep.Proposed, err = proposal(first); err != nil {
+	if rep.Proposed, err = proposal(pilots); err != nil {
 		return err
 	}
 	o := small(rep.Proposed.Seconds)
@@ -165,14 +164,33 @@ func small(seconds float64) trial.Options {
 	return trial.Options{Budget: time.Duration(seconds * float64(time.Second)), Round: 200 * time.Millisecond, Warmup: 250 * time.Millisecond, Noise: 6}
 }
 
-// proposal is the budget that the tool proposes for the known effect.
-func proposal(r *trial.Result) (trial.Need, error) {
-	for _, n := range r.Noise.Needs {
-		if n.Effect == effect && n.Pairs > 0 {
-			return n, nil
+// pilots are trials of equal servers to learn the noise and what budget the
+// tool proposes: several, because one of them may fall into a calm moment.
+func (c *calibrator) pilots(ctx context.Context) ([]*trial.Result, error) {
+	var out []*trial.Result
+	for range 5 {
+		r, err := c.one(ctx, small(0), 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// proposal is the largest budget that the pilots proposed for the known effect.
+func proposal(pilots []*trial.Result) (most trial.Need, err error) {
+	for _, r := range pilots {
+		for _, n := range r.Noise.Needs {
+			if n.Effect == effect && n.Pairs > most.Pairs {
+				most = n
+			}
 		}
 	}
-	return trial.Need{}, fmt.Errorf("the machine is too noisy (%.1f %% per pair) to propose a budget for %.0f %%", 100*r.Noise.SD, 100*effect)
+	if most.Pairs == 0 {
+		return most, fmt.Errorf("the machine is too noisy (%.1f %% per pair) to propose a budget for %.0f %%", 100*pilots[0].Noise.SD, 100*effect)
+	}
+	return most, nil
 }
 
 func (c *calibrator) one(ctx context.Context, o trial.Options, arms ...int) (*trial.Result, error) {

@@ -46,6 +46,11 @@ type Options struct {
 	// after each 50 ms for their share of the time they worked: a rest of one
 	// client alone would only leave the machine to the others.
 	Throttle float64
+
+	// Shared says that Work waits nowhere but through Waiter. Where there are
+	// more clients than CPUs, several then share a thread, as those of pgbench
+	// do with -j; with threads of their own each answer would wake one up.
+	Shared bool
 }
 
 func (o Options) check() error {
@@ -87,17 +92,23 @@ func Run(ctx context.Context, o Options, work Work) (*Result, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
 	}
 	parts := make([]*client, o.Clients)
+	for i := range parts {
+		parts[i] = &client{run: r, id: i, res: newResult()}
+	}
 	var all sync.WaitGroup
 	ready, begin := sync.WaitGroup{}, make(chan struct{})
-	for i := range parts {
+	for _, group := range o.threads(parts) {
 		ready.Add(1)
 		all.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			parts[i] = &client{run: r, id: i, res: newResult()}
 			ready.Done()
 			<-begin
-			parts[i].loop(ctx)
+			if len(group) == 1 {
+				group[0].loop(ctx)
+			} else {
+				r.share(ctx, group)
+			}
 		})
 	}
 	ready.Wait()
@@ -109,6 +120,19 @@ func Run(ctx context.Context, o Options, work Work) (*Result, error) {
 		return res, fmt.Errorf("run workload: %w", err)
 	}
 	return res, nil
+}
+
+// threads deals the clients out: one to a thread, or as many to each CPU.
+func (o Options) threads(clients []*client) [][]*client {
+	n := len(clients)
+	if o.Shared {
+		n = min(n, runtime.NumCPU())
+	}
+	out := make([][]*client, n)
+	for i, c := range clients {
+		out[i%n] = append(out[i%n], c)
+	}
+	return out
 }
 
 type run struct {
@@ -124,8 +148,9 @@ type client struct {
 	*run
 	id     int
 	res    *Result
-	worked time.Duration // since the last rest
-	rest   int64         // number of the last rest's period
+	worked time.Duration    // since the last rest
+	rest   int64            // number of the last rest's period
+	yield  func(event) bool // nil if the client has a thread of its own
 }
 
 func (c *client) loop(ctx context.Context) {

@@ -40,6 +40,10 @@ func (c *client) sleepUntil(t time.Duration) {
 		if left <= 0 {
 			return
 		}
+		if c.yield != nil {
+			c.yield(event{fd: -1, until: t})
+			continue
+		}
 		ts := syscall.NsecToTimespec(int64(min(left, 20*time.Millisecond)))
 		_ = syscall.Nanosleep(&ts, nil) // a signal only ends a slice early
 	}

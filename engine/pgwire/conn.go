@@ -118,6 +118,15 @@ func (c *Conn) TxStatus() byte { return c.status }
 // Lost is nil while the connection can be used.
 func (c *Conn) Lost() error { return c.lost }
 
+// SetWait has c wait for answers by calling wait with its descriptor instead of
+// blocking its thread, so that one thread can serve several connections; nil
+// brings blocking back. A connection over TLS takes no notice.
+func (c *Conn) SetWait(wait func(fd int)) {
+	if s, ok := c.link.(*socket); ok {
+		s.wait = wait
+	}
+}
+
 // Cancel asks the server, over a connection of its own, to stop the statement
 // that runs on c. The statement's round trip then ends with SQLSTATE 57014. It
 // does nothing if no statement runs.

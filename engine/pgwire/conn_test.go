@@ -244,7 +244,7 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestServerGoesAway(t *testing.T) {
-	a, b := connect(t), connect(t)
+	a, b, witness := connect(t), connect(t), connect(t)
 	a.Query(fmt.Sprintf("select pg_terminate_backend(%d, 5000)", b.PID()))
 	if _, err := a.Do(nil); err != nil {
 		t.Fatal(err)
@@ -256,6 +256,12 @@ func TestServerGoesAway(t *testing.T) {
 	freeze(t, a, syscall.SIGKILL) // restarts all backends
 	a.Query("select 1")
 	if _, err := a.Do(nil); !errors.Is(err, pgwire.ErrLost) || !strings.Contains(err.Error(), "server closed the connection") {
+		t.Fatal(err)
+	}
+	// The server still takes connections until it has seen the crash; when it
+	// has, it ends all others.
+	witness.Query("select pg_sleep(60)")
+	if _, err := witness.Do(nil); !errors.Is(err, pgwire.ErrLost) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
