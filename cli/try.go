@@ -241,8 +241,8 @@ func (t *trying) env(h *host.Local, dirs host.Dirs) (trial.Env, error) {
 	e.Still = stillFacts(e.Facts)
 	if t.o.Live {
 		e.Live = &trial.Stand{Name: "live", Host: h, Live: true, Dir: t.scratch}
-		if t.named {
-			e.Live.DSN = t.db
+		if e.Live.DSN = t.db; t.named && t.db == "" {
+			e.Live.DSN = "application_name=headroom" // the rest is in PG* variables
 		}
 	}
 	return e, nil
