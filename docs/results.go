@@ -24,6 +24,7 @@ func resultPages(dir string) (map[string]string, error) {
 	}
 	rel, err := join(dir,
 		section{"honesty-*.json", "False verdicts, and effects found", honestyText},
+		section{"power-*.json", "Effects found, budget from several pilots", honestyText},
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
 		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText})
 	if err != nil {
@@ -147,12 +148,16 @@ func honestyText(raw []byte) (string, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s on %s; %s in all.\n\n", r.Workload, r.Where, unit.Seconds(r.Took)) + table([]string{"what", "figure"}, [][]string{
-		{"verdict faster or slower between two equal servers (allowed: 5 %)", r.Equal.Rate.String()},
-		{"the interval holds the true ratio of 1", r.Equal.Coverage.String()},
-		{fmt.Sprintf("a known effect of 10 %% found at the budget that the tool proposed (%d pairs, %s)", r.Proposed.Pairs, unit.Seconds(r.Proposed.Seconds)), r.Known.Rate.String()},
-		{"the interval holds that effect", r.Known.Coverage.String()},
-	}), nil
+	var rows [][]string
+	if r.Equal.Rate.Of > 0 {
+		rows = append(rows, []string{"verdict faster or slower between two equal servers (allowed: 5 %)", r.Equal.Rate.String()},
+			[]string{"the interval holds the true ratio of 1", r.Equal.Coverage.String()})
+	}
+	if r.Known.Rate.Of > 0 {
+		rows = append(rows, []string{fmt.Sprintf("a known effect of 10 %% found at the budget that the tool proposed (%d pairs, %s)", r.Proposed.Pairs, unit.Seconds(r.Proposed.Seconds)), r.Known.Rate.String()},
+			[]string{"the interval holds that effect", r.Known.Coverage.String()})
+	}
+	return fmt.Sprintf("%s on %s; %s in all.\n\n", r.Workload, r.Where, unit.Seconds(r.Took)) + table([]string{"what", "figure"}, rows), nil
 }
 
 func killText(raw []byte) (string, error) {
