@@ -30,7 +30,6 @@ type fakeStage struct {
 	ran      int
 	still    []map[string]string
 	rng      *rand.Rand
-	ended    func()
 	overhead time.Duration
 }
 
