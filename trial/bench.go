@@ -14,7 +14,7 @@ import (
 
 // Bench writes the rounds that count in the Go benchmark format, one line per
 // round, which benchstat reads: `benchstat -col /arm FILE` compares the arms.
-// Units: ops/s for rates, sec for times, B for bytes.
+// Units: the noun (upserts/s) for rates, sec for times, B for bytes.
 func (r *Result) Bench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
 	for _, m := range r.Measures {
