@@ -24,7 +24,7 @@ func resultPages(dir string) (map[string]string, error) {
 	}
 	rel, err := join(dir,
 		section{"honesty-*.json", "False verdicts, and effects found", honestyText},
-		section{"power-*.json", "Effects found, budget from several pilots", honestyText},
+		section{"power-*.json", "Effects found, when the benchmark takes the largest of five pilots' proposals (a user's run has one pilot)", honestyText},
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
 		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText})
 	if err != nil {
@@ -154,7 +154,7 @@ func honestyText(raw []byte) (string, error) {
 			[]string{"the interval holds the true ratio of 1", r.Equal.Coverage.String()})
 	}
 	if r.Known.Rate.Of > 0 {
-		rows = append(rows, []string{fmt.Sprintf("a known effect of 10 %% found at the budget that the tool proposed (%d pairs, %s)", r.Proposed.Pairs, unit.Seconds(r.Proposed.Seconds)), r.Known.Rate.String()},
+		rows = append(rows, []string{fmt.Sprintf("a known effect of 10 %% found at the proposed budget (%d pairs, %s)", r.Proposed.Pairs, unit.Seconds(r.Proposed.Seconds)), r.Known.Rate.String()},
 			[]string{"the interval holds that effect", r.Known.Coverage.String()})
 	}
 	return fmt.Sprintf("%s on %s; %s in all.\n\n", r.Workload, r.Where, unit.Seconds(r.Took)) + table([]string{"what", "figure"}, rows), nil

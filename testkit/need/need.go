@@ -63,7 +63,6 @@ func program(name, how string) func() string {
 // A name that is not in the list of known needs fails: a skip must be earned.
 func Have(t testing.TB, names ...string) {
 	t.Helper()
-	required := "," + os.Getenv("HEADROOM_REQUIRE") + ","
 	for _, n := range names {
 		look, ok := needs[n]
 		if !ok {
@@ -73,11 +72,19 @@ func Have(t testing.TB, names ...string) {
 		if why == "" {
 			continue
 		}
-		if strings.Contains(required, ","+n+",") || required == ",all," {
-			t.Fatalf("%s is required here: %s", n, why)
-		}
-		t.Skip(why)
+		Without(t, n, why)
 	}
+}
+
+// Without skips a test that found out by itself that something is missing, and
+// fails it if HEADROOM_REQUIRE says that this must be there.
+func Without(t testing.TB, name, why string) {
+	t.Helper()
+	required := "," + os.Getenv("HEADROOM_REQUIRE") + ","
+	if strings.Contains(required, ","+name+",") || required == ",all," {
+		t.Fatalf("%s is required here: %s", name, why)
+	}
+	t.Skip(why)
 }
 
 // Eventually polls until ok answers true, at most for the given time, and

@@ -12,6 +12,7 @@ import (
 
 	"headroom/fail"
 	"headroom/host"
+	"headroom/testkit/need"
 	"headroom/trial"
 )
 
@@ -64,7 +65,7 @@ func roundsOf(t *testing.T, work trial.Work) {
 	for seed := range uint64(2) {
 		r, err := session.Run(ctx, 200*time.Millisecond, trial.RoundOptions{Seed: seed})
 		if err != nil && strings.Contains(err.Error(), "O_DIRECT") {
-			t.Skip("the temporary folder is memory")
+			need.Without(t, "direct-io", "the temporary folder is memory: set TMPDIR to one on a disk")
 		}
 		if err != nil || r.Done == 0 || r.Failed != 0 || r.Figures["rate"] <= 0 || r.Figures["p99"] < r.Figures["p50"] || r.Latency.TotalCount() != r.Done {
 			t.Fatalf("round = %+v, %v", r, err)
