@@ -1,0 +1,15 @@
+package upsert
+
+// Forms are the ways a batch can be put into statements.
+var Forms = []string{string(conflictForm), string(mergeForm), string(stagingForm), string(stagedMerge), string(singleForm)}
+
+// UseForm fixes the way. It is false if the table does not allow it.
+func (w *Writer) UseForm(f string) bool {
+	if (form(f) == mergeForm || form(f) == stagedMerge) && w.plan.mergeable() != nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.form = form(f)
+	return true
+}

@@ -1,0 +1,58 @@
+package upsert
+
+// Stats is what a writer has done so far.
+type Stats struct {
+	Rows     int64 // taken by Add
+	Written  int64 // sent to the server: rows with the same key in a batch are one
+	Rejected int64
+	Batches  int64
+	Retries  int64 // of batches
+
+	P50, P99    float64 // seconds to get a batch in; 0 before the first
+	Blocked     float64 // seconds that Add waited for room
+	Batch       int     // rows, now
+	Connections int     // now
+	Strategy    Strategy
+	// WALBytes is what the whole server wrote to its log since Open, up to a
+	// second ago; -1 if it does not say.
+	WALBytes int64
+}
+
+// Stats looks at the counters.
+func (w *Writer) Stats() Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &w.stats
+	return Stats{Rows: c.rows, Written: c.written, Rejected: c.rejected, Batches: c.batches, Retries: c.retries,
+		P50: float64(c.latency.ValueAtQuantile(50)) / 1e9, P99: float64(c.latency.ValueAtQuantile(99)) / 1e9,
+		Blocked: w.blocked.Seconds(), Batch: w.batch, Connections: w.width, Strategy: w.form.strategy(), WALBytes: w.side.wal.Load()}
+}
+
+func (w *Writer) retried() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.retries++
+}
+
+// firstForm is the form that the asked strategy begins with.
+func (w *Writer) firstForm() form {
+	switch w.opt.Strategy {
+	case Staging:
+		return stagingForm
+	case Pipeline:
+		return singleForm
+	}
+	return conflictForm
+}
+
+// formFor is the form for some rows. A few go in one by one whatever the
+// strategy: no table is staged for them.
+func (w *Writer) formFor(rows []outRow) form {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.form
+	if (f == stagingForm || f == stagedMerge) && w.opt.Strategy == Auto && len(rows) < 100 {
+		return conflictForm
+	}
+	return f
+}
