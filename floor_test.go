@@ -20,14 +20,15 @@ var floors = []struct {
 	{1, []string{"unit", "stats", "fail"}, "pure: runs anywhere, tested without a machine"},
 	{2, []string{"host"}, "one auditable door to the machine"},
 	{3, []string{"fact", "engine/*", "crash"}, "facts and fast paths know nothing of what is made of them"},
-	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript"}, "one engine alters; probes only read; a script drives connections"},
+	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript", "engine/bulkload", "engine/readtable"}, "one engine alters; probes only read; a script drives connections; a load cuts records"},
 	{5, []string{"probe/place"}, "joins what two probes know: which device holds which folder"},
 	{6, []string{"check", "trial"}, "pure judgement; a trial's arms are changes"},
-	{7, []string{"topic"}, "a subject is data"},
-	{8, []string{"topic/*"}, "topics never import topics"},
-	{9, []string{"topic/all", "report"}, "the one list; no arithmetic in what is printed"},
-	{10, []string{"cli"}, "verbs are thin: parse, call, print"},
-	{11, []string{"cmd/headroom", "docs", "bench/*"}, "entry points"},
+	{7, []string{"lab"}, "a ready-made experiment speaks of measures and phases as a trial does"},
+	{8, []string{"topic"}, "a subject is data"},
+	{9, []string{"topic/*"}, "topics never import topics"},
+	{10, []string{"topic/all", "report"}, "the one list; no arithmetic in what is printed"},
+	{11, []string{"cli"}, "verbs are thin: parse, call, print"},
+	{12, []string{"cmd/headroom", "docs", "bench/*"}, "entry points"},
 }
 
 // floorOf returns the floor of a package path below the module; an exact name

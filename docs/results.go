@@ -24,14 +24,14 @@ func resultPages(dir string) (map[string]string, error) {
 	}
 	rel, err := join(dir,
 		section{"honesty-*.json", "False verdicts, and effects found", honestyText},
-		section{"power-*.json", "Effects found, when the benchmark takes the largest of five pilots' proposals (a user's run has one pilot)", honestyText},
+		section{"power-*.json", "Effects found at the budget that the tool proposes", honestyText},
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
 		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText})
 	if err != nil {
 		return nil, err
 	}
 	return map[string]string{
-		"performance.md": made + "# Performance\n\nMeasured by `make bench`; each figure names its result file. The machine has 2 cores and is shared: use the figures as ratios.\n" + perf,
+		"performance.md": made + "# Performance\n\nMeasured by `make bench`; each figure names its result file. The machine has 2 to 4 cores and is shared: use the figures as ratios.\n" + perf,
 		"reliability.md": made + "# Reliability\n\nMeasured by `make bench`; each figure names its result file.\n" + rel,
 	}, nil
 }
@@ -133,16 +133,21 @@ func honestyText(raw []byte) (string, error) {
 	type kind struct {
 		Rate     rate
 		Coverage rate `json:"interval_holds_the_truth"`
+		Trials   []struct {
+			Pairs    int
+			Proposed *struct {
+				Pairs   int
+				Seconds float64 `json:"budget_seconds"`
+			}
+		}
+		Unproposed int `json:"pilots_without_proposal"`
 	}
 	var r struct {
 		Workload string
 		Where    string
 		Equal    kind
 		Known    kind `json:"known_effect"`
-		Proposed struct {
-			Pairs   int
-			Seconds float64 `json:"budget_seconds"`
-		}
+		Pilots   kind
 		Took float64 `json:"took_seconds"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -154,8 +159,23 @@ func honestyText(raw []byte) (string, error) {
 			[]string{"the interval holds the true ratio of 1", r.Equal.Coverage.String()})
 	}
 	if r.Known.Rate.Of > 0 {
-		rows = append(rows, []string{fmt.Sprintf("a known effect of 10 %% found at the proposed budget (%d pairs, %s)", r.Proposed.Pairs, unit.Seconds(r.Proposed.Seconds)), r.Known.Rate.String()},
-			[]string{"the interval holds that effect", r.Known.Coverage.String()})
+		var pairs, time []float64
+		for _, t := range r.Known.Trials {
+			if t.Proposed != nil {
+				pairs, time = append(pairs, float64(t.Proposed.Pairs)), append(time, t.Proposed.Seconds)
+			}
+		}
+		at := "a budget proposed from the noise floor alone, as it was done until 20 November 2026"
+		if len(pairs) > 0 {
+			at = "the proposed budget" + fmt.Sprintf(" (each proposed by a run of 7 s before it; in the middle %.0f pairs, %s; %.0f to %.0f pairs)",
+				median(pairs), unit.Seconds(median(time)), slices.Min(pairs), slices.Max(pairs))
+		}
+		rows = append(rows, []string{"a known effect of 10 % found at " + at, r.Known.Rate.String()},
+			[]string{"the interval holds that effect", r.Known.Coverage.String()},
+			[]string{"runs that proposed no budget: too noisy", fmt.Sprint(r.Known.Unproposed)})
+	}
+	if r.Pilots.Rate.Of > 0 {
+		rows = append(rows, []string{"false verdict in the runs before, between two equal servers", r.Pilots.Rate.String()})
 	}
 	return fmt.Sprintf("%s on %s; %s in all.\n\n", r.Workload, r.Where, unit.Seconds(r.Took)) + table([]string{"what", "figure"}, rows), nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"headroom/stats"
 	"headroom/trial"
@@ -179,11 +180,15 @@ func noiseList(r *trial.Result) list {
 	}
 	l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("with nothing changed, pairs of rounds differ by %s (standard deviation, from %s)",
 		unit.Format(n.SD, unit.Ratio), n.From)})
+	if n.Whole.N > n.N {
+		l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("over the whole run they scatter by %s (%s)", unit.Format(n.Whole.SD, unit.Ratio), plural(n.Whole.N, "pair", "pairs"))})
+	}
 	if n.Detectable > 0 && !math.IsInf(n.Detectable, 0) {
 		l.Entries = append(l.Entries, entry{Text: fmt.Sprintf("smallest effect that this run finds: %s", unit.Format(n.Detectable, unit.Ratio))})
 	}
 	for _, need := range n.Needs {
-		text := fmt.Sprintf("to find %s: %s, --budget %s", unit.Format(need.Effect, unit.Ratio), plural(need.Pairs, "pair", "pairs"), budget(need.Seconds))
+		text := fmt.Sprintf("to find %s: %s, --budget %s --round %s", unit.Format(need.Effect, unit.Ratio),
+			plural(need.Pairs, "pair", "pairs"), budget(need.Seconds), short(time.Duration(need.Round*float64(time.Second))))
 		if need.Pairs == 0 {
 			text = fmt.Sprintf("to find %s: more pairs than any run can hold", unit.Format(need.Effect, unit.Ratio))
 		}

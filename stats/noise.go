@@ -15,6 +15,8 @@ type Noise struct {
 	// because a few pairs know their own noise badly.
 	Upper float64 `json:"upper"`
 	N     int     `json:"n"` // pairs or rounds it was taken from
+	// DF is the degrees of freedom behind SD: how well it is known.
+	DF float64 `json:"df,omitempty"`
 }
 
 // NoiseOf measures the noise from pairs of a run against itself. The centre
@@ -53,7 +55,17 @@ func NoiseOfRounds(rounds []float64) (Noise, error) {
 
 func noise(sd, df float64, n int) Noise {
 	low := distuv.ChiSquared{K: df}.Quantile(0.1)
-	return Noise{SD: sd, Upper: sd * math.Sqrt(df/low), N: n}
+	return Noise{SD: sd, Upper: sd * math.Sqrt(df/low), N: n, DF: df}
+}
+
+// And is the noise as both samples together show it. What the two were centred
+// on does not matter, so pairs with different effects may be joined.
+func (n Noise) And(m Noise) Noise {
+	df := n.DF + m.DF
+	if df <= 0 {
+		return n
+	}
+	return noise(math.Sqrt((n.SD*n.SD*n.DF+m.SD*m.SD*m.DF)/df), df, n.N+m.N)
 }
 
 // trimLoss is what trimming adds to the standard error under normal noise

@@ -48,7 +48,7 @@ type Options struct {
 	// MaxPairs bounds the blocks whatever the budget; 0: only the budget does.
 	MaxPairs int `json:"max_pairs,omitempty"`
 	// Noise is the number of blocks that run before any change is made, to
-	// learn how much two equal stands differ. Default 4; at least 3.
+	// learn how much two equal stands differ. Default 6; at least 3.
 	Noise int `json:"noise_blocks"`
 	// Rerun is how many disturbed blocks may be run again. Default: a quarter
 	// of the blocks, at least 2; negative: none.
@@ -89,7 +89,7 @@ func (o Options) fill(arms int) Options {
 		o.Effect = 0.05
 	}
 	if o.Noise == 0 {
-		o.Noise = 4
+		o.Noise = 6
 	}
 	if o.Round == 0 {
 		left := o.Budget - 2*o.Warmup*time.Duration(arms)

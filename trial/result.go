@@ -134,15 +134,21 @@ type NoiseFloor struct {
 	// Detectable is the smallest effect that the run as planned finds with 95 %
 	// probability: a ratio above 1 less 1. 0 if not known.
 	Detectable float64 `json:"detectable"`
-	// Needs lists what other effects would take.
+	// Whole is the noise as the floor and all pairs of the run show it
+	// together: far more of them, and from the whole time. Zero without pairs.
+	Whole stats.Noise `json:"whole"`
+	// Needs lists what other effects would take, by Whole, and by the time
+	// that a pair took in this run, blocks run again included.
 	Needs []Need `json:"needs"`
 }
 
-// Need is the budget with which an effect is found with 95 % probability.
+// Need is what finds an effect with 95 % probability: Options.Budget together
+// with Options.Round, because both decide how many pairs there can be.
 type Need struct {
 	Effect  float64 `json:"effect"`         // ratio above 1 less 1
 	Pairs   int     `json:"pairs"`          // 0: more than any run can hold
 	Seconds float64 `json:"budget_seconds"` // of Options.Budget
+	Round   float64 `json:"round_seconds"`  // of Options.Round
 }
 
 // Versus is one arm against the base.

@@ -32,6 +32,7 @@ type run struct {
 	wal      []int64                   // bytes, by arm, rounds that count
 	pairs    [][]stats.Pair            // by arm, the base's are empty
 	blockFor time.Duration             // how long a block takes
+	upfront  time.Duration             // what came before the first block
 	usual    map[Cause]bool            // what disturbs every round is no disturbance
 	reruns   int                       // left
 	spoilt   int                       // blocks that count though they were disturbed
@@ -104,7 +105,11 @@ func (r *run) measure(ctx context.Context) error {
 	if err := r.plan(); err != nil {
 		return err
 	}
-	return r.blocks(ctx)
+	start := time.Now()
+	if err := r.blocks(ctx); err != nil {
+		return err
+	}
+	return r.propose(time.Since(start))
 }
 
 func (r *run) everyArm() []int {

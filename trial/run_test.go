@@ -35,7 +35,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"a clear gain stops early", 0.5, 0.02, Options{Seed: 1}, stats.Faster, Sure},
 		{"a clear loss", -0.3, 0.02, Options{Seed: 2}, stats.Slower, Sure},
-		{"equal", 0, 0.005, Options{Seed: 3}, stats.NoDifference, Sure},
+		{"equal", 0, 0.005, Options{Seed: 13}, stats.NoDifference, Sure},
 		{"within the margin", 0.005, 0.001, Options{Seed: 4}, stats.NoDifference, Sure},
 		{"too noisy", 0.05, 0.5, Options{Seed: 5}, stats.NeedsMore, MaxReached},
 	} {
@@ -83,9 +83,27 @@ func TestNoiseFloorAndProposal(t *testing.T) {
 				t.Errorf("a larger effect needs more: %+v", n.Needs)
 			}
 		}
+		if n.Whole.N <= n.N || n.Whole.DF <= n.DF || n.Whole.SD < 0.02 || n.Whole.SD > 0.07 {
+			t.Errorf("the pairs are not part of the noise that proposals rest on: %+v", n)
+		}
 		for _, x := range r.Rounds {
 			if x.Phase != Measuring && x.Counts {
 				t.Fatal("a round outside of the blocks counts")
+			}
+		}
+	})
+}
+
+// A run at the proposed budget and round gets the proposed pairs, whatever the
+// default warm-up and the blocks run again take of it.
+func TestProposedBudgetHoldsItsPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := must(t, fakeExperiment(Options{Seed: 6, Noise: 12}), &fakeStage{noise: 0.05, effect: []float64{0, 0.005}})
+		for _, need := range r.Noise.Needs {
+			o := Options{Seed: 7, Budget: time.Duration(need.Seconds * float64(time.Second)), Round: time.Duration(need.Round * float64(time.Second))}
+			again := must(t, fakeExperiment(o), &fakeStage{noise: 0.05, effect: []float64{0, 0.005}})
+			if again.Plan.Max < need.Pairs || again.Plan.Max > need.Pairs*3/2+8 {
+				t.Errorf("%.0f s in rounds of %.1f s hold %d pairs, proposed %d", need.Seconds, need.Round, again.Plan.Max, need.Pairs)
 			}
 		}
 	})

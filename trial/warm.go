@@ -173,20 +173,9 @@ func (r *run) plan() error {
 	if d := rule.Detectable(n.Noise, most, power); !math.IsInf(d, 0) {
 		n.Detectable = d
 	}
-	fixed := r.opt.Budget - r.left()
-	for _, effect := range []float64{0.05, 0.10, 0.25} {
-		rule.Matter = math.Max(effect, 2*rule.Margin)
-		need := Need{Effect: effect}
-		if p, err := rule.PairsFor(n.Noise, effect, power); err == nil {
-			need.Pairs, need.Seconds = p, (fixed + time.Duration(p)*per).Seconds()
-		}
-		n.Needs = append(n.Needs, need)
-	}
+	r.upfront = r.opt.Budget - r.left()
 	return nil
 }
-
-// power is the chance to find an effect that budgets are proposed for.
-const power = 0.95
 
 func (r *run) rule() stats.Rule {
 	return r.opt.rule(r.res.Primary().better(), len(r.arms))

@@ -1,8 +1,10 @@
 // Command calibrate measures how honest trials are, on real servers: how often
 // two equal servers are called different (200 trials), and how often a known
 // difference of 10 % is found at the budget that the tool itself proposes (50
-// trials, one arm slowed down). Two servers serve all trials of a kind; each
-// trial has a fresh seed, warm-up and noise floor of its own.
+// trials, one arm slowed down). As for a user, each proposal comes from one run
+// before: a pilot of two equal servers, which is one more trial of the first
+// kind. Two servers serve all trials of a kind; each trial has a fresh seed,
+// warm-up and noise floor of its own.
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -55,9 +58,12 @@ type One struct {
 	Ratio   stats.Interval `json:"ratio"`
 	Pairs   int            `json:"pairs"`
 	Noise   float64        `json:"noise_sd"`
+	Whole   float64        `json:"noise_sd_of_the_whole_run"`
 	Reruns  int            `json:"blocks_run_again"`
 	Spoilt  int            `json:"disturbed_rounds_that_count"`
 	Seconds float64        `json:"seconds"`
+	// Proposed is what the pilot before it proposed; nil without a pilot.
+	Proposed *trial.Need `json:"proposed,omitempty"`
 }
 
 // Kind is a series of trials with the same question.
@@ -67,10 +73,15 @@ type Kind struct {
 	Rate     Rate          `json:"rate"`
 	Coverage Rate          `json:"interval_holds_the_truth"`
 	Trials   []One         `json:"trials"`
+	// Pilots that found the machine too noisy to propose anything.
+	Unproposed int `json:"pilots_without_proposal,omitempty"`
+
+	truth float64 // the true ratio
+	hit   func(stats.Verdict) bool
 }
 
-// Report is the result file. It is written after each series, and with the
-// trials done so far if the second one is broken off.
+// Report is the result file. It is written after each series and each known
+// trial, so a series that is broken off is in it as far as it came.
 type Report struct {
 	Headroom int               `json:"headroom"` // schema
 	Made     time.Time         `json:"made"`
@@ -78,8 +89,8 @@ type Report struct {
 	Workload string            `json:"workload"`
 	Params   map[string]string `json:"params"`
 	Equal    Kind              `json:"equal"`
+	Pilots   Kind              `json:"pilots"`
 	Known    Kind              `json:"known_effect"`
-	Proposed trial.Need        `json:"proposed"` // for the known effect
 	Took     float64           `json:"took_seconds"`
 }
 
@@ -102,6 +113,7 @@ func main() {
 type calibrator struct {
 	stage *trial.Stage
 	seed  uint64
+	where string
 }
 
 func run(ctx context.Context, out string, equal, known int, seed uint64) (err error) {
@@ -112,8 +124,7 @@ func run(ctx context.Context, out string, equal, known int, seed uint64) (err er
 	}
 	exp := trial.Experiment{Name: "calibration", Workload: postgres.Upsert,
 		// A small table, no checkpoint within a trial and no wait for the disk:
-		// what is calibrated
-		// is the method, in little time.
+		// what is calibrated is the method, in little time.
 		Params:  map[string]string{"keys": "200000", "batch": "1000", "durability": "off"},
 		Arms:    []trial.Arm{trial.Base(), {Name: "equal"}, {Name: "slowed", Throttle: 1 - 1/(1+effect)}},
 		Options: trial.Options{With: map[string]string{"max_wal_size": "20GB", "checkpoint_timeout": "1h", "autovacuum": "off"}},
@@ -126,71 +137,65 @@ func run(ctx context.Context, out string, equal, known int, seed uint64) (err er
 	c := &calibrator{stage: stage, seed: seed}
 	rep := Report{Headroom: trial.Schema, Made: start.UTC(), Workload: exp.Workload.Name, Params: exp.Params}
 
-	pilots, err := c.pilots(ctx)
-	if err != nil {
-		return err
+	rep.Equal = Kind{What: "two equal servers: how often are they called different?", Options: small(), truth: 1, hit: different}
+	for i := range equal {
+		if _, err = c.add(ctx, &rep.Equal, i, small(), nil, 0, 1); err != nil {
+			break
+		}
 	}
-	rep.Where = pilots[0].Where
-	rep.Equal, err = c.series(ctx, "two equal servers: how often are they called different?", equal, small(0), 1,
-		func(v stats.Verdict) bool { return v == stats.Faster || v == stats.Slower }, 0, 1)
+	rep.Where = c.where
 	if err = errors.Join(err, save(out, rep)); err != nil {
 		return err
 	}
-	if rep.Proposed, err = proposal(pilots); err != nil {
-		return err
-	}
-	o := small(rep.Proposed.Seconds)
-	o.Effect = effect
-	rep.Known, err = c.series(ctx, "one server is 1.1 times as fast: how often is it called faster, at the proposed budget?", known, o, 1+effect,
-		func(v stats.Verdict) bool { return v == stats.Faster }, 2, 1)
-	if err != nil && ctx.Err() == nil {
+	if err = c.known(ctx, &rep, out, known); err != nil && ctx.Err() == nil {
 		return err
 	}
 	rep.Took = time.Since(start).Seconds()
-	fmt.Printf("false verdicts:  %s\nfound +%.0f %%:     %s (proposed: %d pairs, %.1f s)\ntook %.0f s\n", rep.Equal.Rate, 100*effect, rep.Known.Rate,
-		rep.Proposed.Pairs, rep.Proposed.Seconds, rep.Took)
+	fmt.Printf("false verdicts:  %s\n  of pilots:     %s\nfound +%.0f %%:     %s\ninterval holds:  %s\ntook %.0f s\n", rep.Equal.Rate, rep.Pilots.Rate, 100*effect,
+		rep.Known.Rate, rep.Known.Coverage, rep.Took)
 	return save(out, rep)
 }
+
+func different(v stats.Verdict) bool { return v == stats.Faster || v == stats.Slower }
+
+// known runs pairs of a pilot and a trial at what the pilot proposed.
+func (c *calibrator) known(ctx context.Context, rep *Report, out string, n int) error {
+	rep.Pilots = Kind{What: "two equal servers: the pilots of the known effect", Options: small(), truth: 1, hit: different}
+	rep.Known = Kind{What: "one server is 1.1 times as fast: how often is it called faster, at the budget that a pilot before each trial proposed?",
+		Options: small(), truth: 1 + effect, hit: func(v stats.Verdict) bool { return v == stats.Faster }}
+	for i := range n {
+		pilot, err := c.add(ctx, &rep.Pilots, i, small(), nil, 0, 1)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(pilot.Noise.Needs, func(n trial.Need) bool { return n.Effect == effect && n.Pairs > 0 })
+		if at < 0 {
+			rep.Known.Unproposed++
+			continue
+		}
+		need := pilot.Noise.Needs[at]
+		o := small()
+		o.Budget, o.Round = seconds(need.Seconds), seconds(need.Round)
+		if _, err := c.add(ctx, &rep.Known, i, o, &need, 2, 1); err != nil {
+			return err
+		}
+		rep.Where = c.where
+		if err := save(out, *rep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func (r Rate) String() string {
 	return fmt.Sprintf("%d of %d = %.1f %% (95 %% interval %.1f-%.1f %%)", r.Hits, r.Of, 100*r.Share, 100*r.Lo, 100*r.Hi)
 }
 
-// small is the budget of the trials, in seconds; 0 is the default of 7 s.
-func small(seconds float64) trial.Options {
-	if seconds == 0 {
-		seconds = 7
-	}
-	return trial.Options{Budget: time.Duration(seconds * float64(time.Second)), Round: 200 * time.Millisecond, Warmup: 250 * time.Millisecond, Noise: 6}
-}
-
-// pilots are trials of equal servers to learn the noise and what budget the
-// tool proposes: several, because one of them may fall into a calm moment.
-func (c *calibrator) pilots(ctx context.Context) ([]*trial.Result, error) {
-	var out []*trial.Result
-	for range 5 {
-		r, err := c.one(ctx, small(0), 0, 1)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-// proposal is the largest budget that the pilots proposed for the known effect.
-func proposal(pilots []*trial.Result) (most trial.Need, err error) {
-	for _, r := range pilots {
-		for _, n := range r.Noise.Needs {
-			if n.Effect == effect && n.Pairs > most.Pairs {
-				most = n
-			}
-		}
-	}
-	if most.Pairs == 0 {
-		return most, fmt.Errorf("the machine is too noisy (%.1f %% per pair) to propose a budget for %.0f %%", 100*pilots[0].Noise.SD, 100*effect)
-	}
-	return most, nil
+// small are the options of a run of 7 s.
+func small() trial.Options {
+	return trial.Options{Budget: 7 * time.Second, Round: 200 * time.Millisecond, Warmup: 250 * time.Millisecond, Noise: 6}
 }
 
 func (c *calibrator) one(ctx context.Context, o trial.Options, arms ...int) (*trial.Result, error) {
@@ -199,40 +204,38 @@ func (c *calibrator) one(ctx context.Context, o trial.Options, arms ...int) (*tr
 	return c.stage.Run(ctx, o, nil, arms...)
 }
 
-// series runs n trials and counts the hits. truth is the true ratio.
-func (c *calibrator) series(ctx context.Context, what string, n int, o trial.Options, truth float64, hit func(stats.Verdict) bool, arms ...int) (Kind, error) {
-	k := Kind{What: what, Options: o}
+// add runs one more trial of a kind. arms are the stage's, base first.
+func (c *calibrator) add(ctx context.Context, k *Kind, i int, o trial.Options, need *trial.Need, arms ...int) (*trial.Result, error) {
+	seed, start := c.seed, time.Now()
+	r, err := c.one(ctx, o, arms...)
+	if err != nil {
+		return nil, err
+	}
+	v := r.Versus[0]
+	one := One{Seed: seed, Verdict: v.Verdict, Ratio: v.Ratio, Pairs: v.Pairs, Noise: r.Noise.SD, Whole: r.Noise.Whole.SD, Seconds: time.Since(start).Seconds(), Proposed: need}
+	for _, x := range r.Rounds {
+		switch {
+		case x.Phase == trial.Measuring && !x.Counts && x.Arm == 0:
+			one.Reruns++
+		case x.Counts && len(x.Marks) > 0:
+			one.Spoilt++
+		}
+	}
+	c.where = r.Where
+	k.Trials = append(k.Trials, one)
 	hits, holds := 0, 0
-	for i := range n {
-		seed, start := c.seed, time.Now()
-		r, err := c.one(ctx, o, arms...)
-		if err != nil { // what was done before counts, if it was broken off
-			k.Rate, k.Coverage = rateOf(hits, len(k.Trials)), rateOf(holds, len(k.Trials))
-			return k, err
-		}
-		v := r.Versus[0]
-		one := One{Seed: seed, Verdict: v.Verdict, Ratio: v.Ratio, Pairs: v.Pairs, Noise: r.Noise.SD, Seconds: time.Since(start).Seconds()}
-		for _, x := range r.Rounds {
-			switch {
-			case x.Phase == trial.Measuring && !x.Counts && x.Arm == 0:
-				one.Reruns++
-			case x.Counts && len(x.Marks) > 0:
-				one.Spoilt++
-			}
-		}
-		k.Trials = append(k.Trials, one)
-		if hit(v.Verdict) {
+	for _, t := range k.Trials {
+		if k.hit(t.Verdict) {
 			hits++
 		}
-		if v.Ratio.Contains(truth) {
+		if t.Ratio.Contains(k.truth) {
 			holds++
 		}
-		fmt.Fprintf(os.Stderr, "%3d/%d %-20s %.3f (%.3f-%.3f) %2d pairs, noise %.1f %%, %.1f s\n", i+1, n, v.Verdict, v.Ratio.Center, v.Ratio.Lo, v.Ratio.Hi, v.Pairs, 100*r.Noise.SD, one.Seconds)
 	}
-	if n > 0 {
-		k.Rate, k.Coverage = rateOf(hits, n), rateOf(holds, n)
-	}
-	return k, nil
+	k.Rate, k.Coverage = rateOf(hits, len(k.Trials)), rateOf(holds, len(k.Trials))
+	fmt.Fprintf(os.Stderr, "%3d %-20s %.3f (%.3f-%.3f) %2d pairs, noise %.1f %%, whole run %.1f %%, %.1f s\n", i+1, v.Verdict, v.Ratio.Center, v.Ratio.Lo, v.Ratio.Hi,
+		v.Pairs, 100*r.Noise.SD, 100*r.Noise.Whole.SD, one.Seconds)
+	return r, nil
 }
 
 func save(path string, rep Report) error {

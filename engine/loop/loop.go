@@ -48,8 +48,9 @@ type Options struct {
 	Throttle float64
 
 	// Shared says that Work waits nowhere but through Waiter. Where there are
-	// more clients than CPUs, several then share a thread, as those of pgbench
-	// do with -j; with threads of their own each answer would wake one up.
+	// more clients than half the CPUs, several then share a thread, as those
+	// of pgbench do with -j; with threads of their own each answer would wake
+	// one up.
 	Shared bool
 }
 
@@ -122,11 +123,14 @@ func Run(ctx context.Context, o Options, work Work) (*Result, error) {
 	return res, nil
 }
 
-// threads deals the clients out: one to a thread, or as many to each CPU.
+// threads deals the clients out: one to a thread, or, where they may share,
+// evenly to a thread for every second CPU and at least two: the other half of
+// the CPUs is for those who answer.
 func (o Options) threads(clients []*client) [][]*client {
 	n := len(clients)
 	if o.Shared {
-		n = min(n, runtime.NumCPU())
+		cpus := runtime.NumCPU()
+		n = min(n, max(cpus/2, min(cpus, 2)))
 	}
 	out := make([][]*client, n)
 	for i, c := range clients {

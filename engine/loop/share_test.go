@@ -59,7 +59,7 @@ func TestSharedClients(t *testing.T) {
 	if err != nil || res.Done != clients*200 || res.All != res.Done {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if runtime.NumCPU() < clients && shared.Load() == 0 {
+	if max(runtime.NumCPU()/2, 2) < clients && shared.Load() == 0 {
 		t.Error("no client shared a thread")
 	}
 }
