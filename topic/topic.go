@@ -1,12 +1,13 @@
 // Package topic says what a topic is: one subject (disk, memory, postgres …)
 // and all that Headroom knows about it, in one folder. A topic never alters
-// the machine: it declares facts, checks, recipes and workloads as data.
+// the machine: it declares facts, checks, recipes, workloads and labs as data.
 package topic
 
 import (
 	"headroom/change"
 	"headroom/check"
 	"headroom/fact"
+	"headroom/lab"
 	"headroom/trial"
 )
 
@@ -18,4 +19,5 @@ type Topic struct {
 	Checks    []*check.Check
 	Recipes   []*change.Recipe
 	Workloads []*trial.Workload
+	Labs      []*lab.Lab
 }

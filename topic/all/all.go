@@ -5,6 +5,7 @@ package all
 import (
 	"headroom/topic"
 	"headroom/topic/disk"
+	"headroom/topic/fastpath"
 	"headroom/topic/memory"
 	"headroom/topic/postgres"
 )
@@ -15,6 +16,7 @@ func Topics() []topic.Topic {
 		disk.Topic,
 		memory.Topic,
 		postgres.Topic,
+		fastpath.Topic,
 	}
 }
 
