@@ -1,0 +1,429 @@
+package bulkload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"headroom/crash"
+	"headroom/engine/record"
+	"headroom/fail"
+)
+
+// Result is what a load did.
+type Result struct {
+	ID       string    `json:"id"`
+	Table    string    `json:"table"`
+	Rows     int64     `json:"rows"` // committed, over all runs of this load
+	Rejected int64     `json:"rejected"`
+	Rejects  string    `json:"rejects,omitempty"` // the file of bad records, if there were any
+	Bytes    int64     `json:"bytes"`             // of input read in this run, decompressed
+	Seconds  float64   `json:"seconds"`
+	Rate     float64   `json:"rows_per_second"`
+	Way      Way       `json:"way"`
+	Phases   []Phase   `json:"phases"`
+	Rebuilt  []Rebuilt `json:"rebuilt"`
+	Notes    []string  `json:"notes,omitempty"`
+}
+
+// Rebuilt is an object that was made again, and the time that it took.
+type Rebuilt struct {
+	Object  string  `json:"object"`
+	Seconds float64 `json:"seconds"`
+}
+
+// job is a load with what it needs to work.
+type job struct {
+	*Journal
+	o       *Options
+	conn    *pgx.Conn
+	src     *source
+	m       *mapping
+	checker checker
+	rejects *rejects
+	cutBad  int64 // bad records that are in no chunk
+	resumed bool
+	res     Result
+
+	mu    sync.Mutex
+	phase string
+	since time.Time
+	begun time.Time
+}
+
+func (j *job) table() *Table { return &j.Plan.Table }
+
+// enter ends a phase and begins the next.
+func (j *job) enter(phase string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := time.Now()
+	if j.phase != "" {
+		j.res.Phases = append(j.res.Phases, Phase{Name: j.phase, Seconds: now.Sub(j.since).Seconds()})
+	}
+	j.phase, j.since = phase, now
+	if j.o.Progress != nil && phase != "" {
+		j.o.Progress(Progress{Phase: phase, Rows: j.res.Rows, Elapsed: now.Sub(j.begun)})
+	}
+}
+
+func (j *job) built(o Object, d time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.res.Rebuilt = append(j.res.Rebuilt, Rebuilt{Object: o.String(), Seconds: d.Seconds()})
+}
+
+// note keeps what the report should say.
+func (j *job) note(format string, args ...any) {
+	j.mu.Lock()
+	j.res.Notes = append(j.res.Notes, fmt.Sprintf(format, args...))
+	j.mu.Unlock()
+}
+
+// Close ends the connection and closes the input.
+func (j *job) Close() {
+	if j.src != nil {
+		_ = j.src.Close()
+	}
+	if j.rejects != nil {
+		_ = j.rejects.close()
+	}
+	if j.conn != nil {
+		_ = j.conn.Close(context.Background())
+	}
+}
+
+// Run loads. After an error the table is as it was, or the hint says how to go
+// on (resume) or back (restore). A context that ends leaves the load open for
+// either.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	j, err := prepare(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	if o.Atomic {
+		return j.atomic(ctx)
+	}
+	if err := makeTables(ctx, j.conn); err != nil {
+		return nil, err
+	}
+	if err := hold(ctx, j.conn, j.ID); err != nil {
+		return nil, err
+	}
+	if err := j.store(ctx); err != nil {
+		return nil, err
+	}
+	return j.goOn(ctx)
+}
+
+// store writes down what will be dropped, in the file and in the table.
+func (j *job) store(ctx context.Context) error {
+	for _, o := range inOrder(j.Plan.Drops()) {
+		j.Restore = append(j.Restore, o.restoreSQL(j.table())...)
+	}
+	if err := j.writeFile(j.o.Dir); err != nil {
+		return err
+	}
+	crash.At("bulkload.filed")
+	if err := j.writeRow(ctx, j.conn); err != nil {
+		return err
+	}
+	crash.At("bulkload.stored")
+	return nil
+}
+
+// goOn does what is left of a load, from whatever state.
+func (j *job) goOn(ctx context.Context) (*Result, error) {
+	err := j.steps(ctx)
+	j.enter("")
+	if err == nil {
+		j.res.Seconds = time.Since(j.begun).Seconds()
+		j.res.Rate = float64(j.res.Rows) / j.res.Seconds
+		return &j.res, nil
+	}
+	return nil, j.settle(ctx, err)
+}
+
+// steps takes a load from its state to the end.
+func (j *job) steps(ctx context.Context) error {
+	if j.State == Planned {
+		j.enter("drop")
+		if j.Plan.Way == Frozen {
+			if err := j.frozen(ctx); err != nil {
+				return err
+			}
+		} else if err := j.begin(ctx); err != nil {
+			return err
+		}
+	}
+	if j.State == Loading {
+		if err := j.chunks(ctx); err != nil {
+			return err
+		}
+		if err := j.setState(ctx, j.conn, Loaded, Loading); err != nil {
+			return err
+		}
+		crash.At("bulkload.loaded")
+	}
+	if err := j.rebuild(ctx); err != nil {
+		return err
+	}
+	if err := j.attach(ctx); err != nil {
+		return err
+	}
+	if err := j.end(ctx, Done, Loaded); err != nil {
+		return err
+	}
+	j.afterwards(ctx)
+	return nil
+}
+
+// end records that nothing is left to do.
+func (j *job) end(ctx context.Context, s State, from State) error {
+	tx, err := j.conn.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	err = tx.QueryRow(ctx, "select coalesce(sum(records), 0)::pg_catalog.int8, coalesce(sum(rejected), 0)::pg_catalog.int8 from headroom.load_chunk where load = $1", j.ID).
+		Scan(&j.res.Rows, &j.res.Rejected)
+	if err != nil {
+		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
+	}
+	j.res.Rejected += j.cutBad
+	if _, err := tx.Exec(ctx, "delete from headroom.load_chunk where load = $1", j.ID); err != nil {
+		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
+	}
+	if err := j.setState(ctx, tx, s, from); err != nil {
+		return err
+	}
+	crash.At("bulkload.ending")
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
+	}
+	crash.At("bulkload.ended")
+	if err := j.writeFile(j.o.Dir); err != nil {
+		j.o.say("%v", err)
+	}
+	return nil
+}
+
+// afterwards makes statistics, where that is due. The rows are in whatever
+// becomes of it.
+func (j *job) afterwards(ctx context.Context) {
+	if j.Plan.After == "" {
+		return
+	}
+	j.enter(j.Plan.After)
+	conn, err := dial(ctx, j.o.Config, j.builderSettings())
+	if err == nil {
+		defer conn.Close(context.WithoutCancel(ctx))
+		_, err = conn.Exec(ctx, j.Plan.After+" "+j.table().ident())
+	}
+	if err != nil {
+		j.note("%s was not done: %v", j.Plan.After, err)
+	}
+}
+
+// settle decides what an error leads to: to an open load if the way to the
+// server, or the process itself, is ending; else the table is put back.
+func (j *job) settle(ctx context.Context, err error) error {
+	open := func(err error) error {
+		return fail.Hint(err, "go on with: headroom load resume %s; or put all back: headroom load restore %s", j.ID, j.ID)
+	}
+	switch {
+	case ctx.Err() != nil:
+		if j.State == Planned {
+			return fail.With(fmt.Errorf("%w before anything was changed", errInterrupted), fail.Interrupted)
+		}
+		return fail.With(open(fmt.Errorf("%w: the load is open", errInterrupted)), fail.Interrupted)
+	case j.State == Undoing:
+		return open(err)
+	case !j.alive(ctx):
+		return open(err)
+	case j.State == Planned:
+		if serr := j.setState(ctx, j.conn, Undone, Planned); serr != nil {
+			return errors.Join(err, serr)
+		}
+		_ = j.writeFile(j.o.Dir)
+		return err
+	}
+	var pe interface{ SQLState() string }
+	if errors.As(err, &pe) && pe.SQLState() == "55P03" {
+		return open(err) // somebody holds a lock: waiting is all that it takes
+	}
+	return j.failed(ctx, err)
+}
+
+// alive says whether the server still answers.
+func (j *job) alive(ctx context.Context) bool {
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	return !j.conn.IsClosed() && j.conn.Ping(ctx) == nil
+}
+
+// newRun is the part of the job that moves rows.
+func (j *job) newRun() *run {
+	r := &run{job: j, sql: copySQL(j.table(), j.m, j.src, j.o, false), checker: j.checker,
+		counted: j.table().Kind == "r" && (!j.table().RowTriggers || j.o.NoTriggers), done: map[int64]int64{}}
+	r.checker.filled = j.table().RowTriggers
+	return r
+}
+
+// chunks sends what of the input is not in yet, over several connections.
+func (j *job) chunks(ctx context.Context) (err error) {
+	j.enter("copy")
+	r := j.newRun()
+	if err := r.recall(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.rejects.sync()) }()
+	split := record.NewSplitter(j.src.body, j.src.opts, chunkSize)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	queue := make(chan record.Chunk, j.Plan.Connections)
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error
+	end := func(err error) { once.Do(func() { first = err; stop(err) }) }
+	for range j.Plan.Connections {
+		all.Go(func() {
+			if err := r.work(ctx, queue, split); err != nil {
+				end(err)
+			}
+		})
+	}
+	if err := r.read(ctx, split, queue); err != nil {
+		end(err)
+	}
+	close(queue)
+	all.Wait()
+	if first == nil {
+		j.res.Bytes, j.cutBad = r.bytes.Load(), r.cut.Load()
+		if r.rejects.counted() > 0 {
+			j.res.Rejects = j.o.Rejects
+		}
+	}
+	return first
+}
+
+// recall reads which chunks are in, and which lines are rejected, already.
+func (r *run) recall(ctx context.Context) error {
+	rows, err := r.conn.Query(ctx, "select start, part, records from headroom.load_chunk where load = $1", r.ID)
+	if err != nil {
+		return fmt.Errorf("read how far the load is: %w", err)
+	}
+	var start, stop, records int64
+	var part int
+	_, err = pgx.ForEachRow(rows, []any{&start, &stop, &part, &records}, func() error {
+		if part == 0 {
+			r.done[start] = stop
+			r.starts = append(r.starts, start)
+		}
+		r.rows.Add(records)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read how far the load is: %w", err)
+	}
+	slices.Sort(r.starts)
+	if r.resumed {
+		return r.rejects.readKnown()
+	}
+	return nil
+}
+
+// isDone says whether a chunk is in already. It fails where the input is cut
+// in other places than before: rows would come twice.
+func (r *run) isDone(c record.Chunk) (bool, error) {
+	stop, done := r.done[c.Start]
+	next, _ := slices.BinarySearch(r.starts, c.Start+1)
+	if done && stop != c.End || !done && next < len(r.starts) && r.starts[next] < c.End {
+		return false, fmt.Errorf("resume: the input is cut at other places than before, near byte %d", c.Start)
+	}
+	return done, nil
+}
+
+// read cuts the input and hands the chunks out.
+func (r *run) read(ctx context.Context, split *record.Splitter, queue chan<- record.Chunk) error {
+	for {
+		c, err := split.Next()
+		var bad *record.Bad
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &bad):
+			r.cut.Add(1)
+			if err := r.rejects.add(*bad); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return fmt.Errorf("read the input: %w", err)
+		}
+		r.bytes.Store(c.End)
+		done, err := r.isDone(c)
+		if err != nil {
+			return err
+		}
+		if done {
+			split.Free(c)
+			continue
+		}
+		select {
+		case queue <- c:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// work sends chunks over one connection until there are no more.
+func (r *run) work(ctx context.Context, queue <-chan record.Chunk, split *record.Splitter) error {
+	conn, err := dial(ctx, r.o.Config, map[string]string{
+		"synchronous_commit": "off", // the end of the load is committed durably, and with it all before
+		"lock_timeout":       "60s", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0",
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	w := &worker{r: r, conn: conn.PgConn(), told: map[int64]bool{}}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case c, ok := <-queue:
+			if !ok {
+				return nil
+			}
+			if err := w.chunk(ctx, c); err != nil {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return err
+			}
+			split.Free(c)
+			r.tell()
+		}
+	}
+}
+
+// tell reports progress.
+func (r *run) tell() {
+	if r.o.Progress == nil {
+		return
+	}
+	total := int64(0)
+	if r.Plan.Input.Known {
+		total = r.Plan.Input.Bytes
+	}
+	r.o.Progress(Progress{Phase: "copy", Rows: r.rows.Load(), Rejected: r.rejects.counted(), Bytes: r.bytes.Load(), Total: total, Elapsed: time.Since(r.begun)})
+}
