@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headroom/fail"
+	"headroom/lab"
 	"headroom/report"
 	"headroom/trial"
 )
@@ -14,23 +15,19 @@ import (
 func (a *app) compare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Compare two saved trial results, measure by measure",
-		Long: `Compares two results that "try -o json=FILE" saved, B against A, arm by arm of the
-same name. The two did not take turns: whatever moved on the machine between
+		Short: "Compare two saved results of trials or labs, measure by measure",
+		Long: `Compares two results that "try -o json=FILE" or "lab --save FILE" saved, B against
+A, arm by arm of the same name. The two did not take turns: whatever moved on the machine between
 them counts as difference, and it says so. Prefer two arms of one trial.
 
 Exit status: 0 compared; 3 B is worse beyond doubt; 2 they cannot be compared.`,
 		Example: "  headroom compare monday.json tuesday.json",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var rs [2]*trial.Result
-			for i, path := range args {
-				var err error
-				if rs[i], err = loadTrial(path); err != nil {
-					return err
-				}
+			cmp, err := compareLabs(args)
+			if err == nil && cmp == nil {
+				cmp, err = compareTrials(args)
 			}
-			cmp, err := trial.Compare(rs[0], rs[1])
 			if err != nil {
 				return err
 			}
@@ -45,6 +42,30 @@ Exit status: 0 compared; 3 B is worse beyond doubt; 2 they cannot be compared.`,
 	}
 	a.outputFlag(c)
 	return c
+}
+
+func compareTrials(paths []string) (*trial.Comparison, error) {
+	var rs [2]*trial.Result
+	for i, path := range paths {
+		var err error
+		if rs[i], err = loadTrial(path); err != nil {
+			return nil, err
+		}
+	}
+	return trial.Compare(rs[0], rs[1])
+}
+
+// compareLabs answers nothing where the first file is no lab's result.
+func compareLabs(paths []string) (*trial.Comparison, error) {
+	x, err := loadLab(paths[0])
+	if err != nil {
+		return nil, nil // it is a trial's, or will be refused as one
+	}
+	y, err := loadLab(paths[1])
+	if err != nil {
+		return nil, err
+	}
+	return lab.Compare(x, y)
 }
 
 func loadTrial(path string) (*trial.Result, error) {

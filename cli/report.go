@@ -19,9 +19,9 @@ func (a *app) report() *cobra.Command {
 	var withJournal bool
 	c := &cobra.Command{
 		Use:   "report FILE…",
-		Short: "Make one page of saved facts, plans and trial results",
+		Short: "Make one page of saved facts, plans and results of trials and labs",
 		Long: `Puts saved files together, in the order given: facts (their findings are shown),
-plans and trial results, each as its own verb would print it. With -o html=FILE
+plans and results of trials and labs, each as its own verb would print it. With -o html=FILE
 it is one file that needs no network; --journal adds what was changed here.`,
 		Example: "  headroom report facts.json trial.json -o html=report.html",
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -70,6 +70,10 @@ func sectionOf(path string) (report.Section, error) {
 	if terr == nil {
 		return report.Trial(r), nil
 	}
+	l, lerr := loadLab(path)
+	if lerr == nil {
+		return report.Lab(l), nil
+	}
 	p, perr := loadPlan(path)
 	if perr == nil {
 		return report.Plan(p, ""), nil
@@ -79,6 +83,6 @@ func sectionOf(path string) (report.Section, error) {
 		checks, _ := checksOf(all.Topics())
 		return report.Findings(check.Run(set, checks), set), nil
 	}
-	return report.Section{}, fail.With(fail.Hint(fmt.Errorf("read %s: neither saved facts nor a plan nor a trial result (%w; %w; %w)", path, ferr, perr, terr),
-		"such files are made by: facts --save FILE, plan -o json=FILE, try -o json=FILE"), fail.Usage)
+	return report.Section{}, fail.With(fail.Hint(fmt.Errorf("read %s: neither saved facts nor a plan nor a result of a trial or lab (%w; %w; %w; %w)", path, ferr, perr, terr, lerr),
+		"such files are made by: facts --save FILE, plan -o json=FILE, try -o json=FILE, lab --save FILE"), fail.Usage)
 }

@@ -1,5 +1,5 @@
 // Command docs writes the pages below docs/ that are made from declarations:
-// one for each check, change and workload, and the list of facts. Run it at
+// one for each check, change, workload and lab, and the list of facts. Run it at
 // the top of the repository: go run ./docs
 package main
 
@@ -33,13 +33,14 @@ func main() {
 // everyPage makes all pages; dir is the docs folder.
 func everyPage(dir string) (map[string]string, error) {
 	pages := report.Pages(all.Topics())
+	maps.Copy(pages, report.LabPages(all.Topics()))
 	results, err := resultPages(filepath.Join(dir, "..", "bench", "results"))
 	maps.Copy(pages, results)
 	return pages, err
 }
 
 // folders hold nothing but generated pages.
-var folders = []string{"checks", "changes", "workloads"}
+var folders = []string{"checks", "changes", "workloads", "labs"}
 
 // write puts the pages below dir and removes those of things that are gone.
 func write(dir string, pages map[string]string) error {

@@ -25,7 +25,7 @@ var Distinct = &lab.Lab{
 	Name:     "distinct",
 	Title:    "The distinct first column of a composite key",
 	Question: "How long does it take to list the distinct keys of a table with a key of (id, time), and to get the first of them?",
-	Doc: "A table with the key (id, ts) holds few ids and many times each. Each arm lists the ids, through a cursor where it has one. " +
+	Doc: "A table with the key (id, ts) holds few ids and many times each. Each arm lists the ids through a cursor, the first row by itself, then the rest. " +
 		"All must list the same ids in the same order.",
 	Source:   "S2",
 	Then:     "500 M rows; wanted: streamed from the index, first row at once, no full scan",
@@ -47,7 +47,7 @@ var Distinct = &lab.Lab{
 			Size: fmt.Sprintf("%d distinct ids in %d rows; the source had 500 M rows", values, rows),
 			Arms: []lab.Arm{
 				{Name: "SELECT DISTINCT", Doc: "As one would write it, sorted.", Run: q.run("select distinct id from readings order by id")},
-				{Name: "by hand", Doc: "A recursive query that jumps from id to id in the index, read through a cursor.", Run: q.run(`with recursive ids (id) as (
+				{Name: "by hand", Doc: "A recursive query that jumps from id to id in the index.", Run: q.run(`with recursive ids (id) as (
 	(select id from readings order by id limit 1)
 	union all
 	select (select r.id from readings r where r.id > ids.id order by r.id limit 1) from ids where ids.id is not null)
@@ -103,26 +103,32 @@ func (q query) repeat(ctx context.Context, t *lab.Turn, c *pgx.Conn, sql string)
 	return nil
 }
 
-// list reads a query's rows as they come, and says how many there were, with a
-// checksum of their text.
+// list reads a query through a cursor, the first row by itself, and says how
+// many rows there were, with a checksum of their text.
 func list(ctx context.Context, c *pgx.Conn, sql string) (all, first time.Duration, same string, err error) {
 	h := sha256.New()
 	rows := 0
 	start := time.Now()
-	res := c.PgConn().ExecParams(ctx, sql, nil, nil, nil, nil)
-	for res.NextRow() {
-		if rows == 0 {
-			first = time.Since(start)
+	if err := lab.Exec(ctx, c, "begin", "declare listed no scroll cursor for "+sql); err != nil {
+		return 0, 0, "", err
+	}
+	for _, fetch := range []string{"fetch 1 from listed", "fetch all from listed"} {
+		res := c.PgConn().ExecParams(ctx, fetch, nil, nil, nil, nil)
+		for res.NextRow() {
+			if rows == 0 {
+				first = time.Since(start)
+			}
+			rows++
+			for _, v := range res.Values() {
+				fmt.Fprintf(h, "%d:%s", len(v), v)
+			}
 		}
-		rows++
-		for _, v := range res.Values() {
-			fmt.Fprintf(h, "%d:%s", len(v), v)
+		if _, err := res.Close(); err != nil {
+			return 0, 0, "", fmt.Errorf("run the query: %w", err)
 		}
 	}
-	if _, err := res.Close(); err != nil {
-		return 0, 0, "", fmt.Errorf("run the query: %w", err)
-	}
-	return time.Since(start), first, fmt.Sprintf("%d rows, %x", rows, h.Sum(nil)[:8]), nil
+	all = time.Since(start)
+	return all, first, fmt.Sprintf("%d rows, %x", rows, h.Sum(nil)[:8]), lab.Exec(ctx, c, "commit")
 }
 
 // ValueCounts is S4: one row with the number of each value.
