@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"headroom/engine/sample"
 	"headroom/lab"
 	"headroom/trial"
 )
@@ -15,7 +16,8 @@ var HotRow = &lab.Lab{
 	Name:     "hot-row",
 	Title:    "One counter that many writers raise",
 	Question: "How far does the rate of increments fall when all writers raise the same row, and what brings it back?",
-	Doc: "Writers raise counters by one, each increment durable before the next is sent. In the base all of them raise the same row, so each waits for the others' commits. " +
+	Doc: "Writers raise counters by one, each increment durable before the writer sends its next. In the base all of them raise the same row, so each waits for the others' commits. " +
+		"The ingest arms send increments without waiting for each, over as many connections. " +
 		"After each turn the counters must add up to exactly the increments that were acknowledged.",
 	Source:   "S1",
 	Then:     "MongoDB: many writers, one document, $inc",
@@ -36,8 +38,14 @@ var HotRow = &lab.Lab{
 				{Name: "one row", Doc: "All writers: UPDATE of the same row.", Then: 3e3, As: "3 k/s", Run: h.run(func(*rand.Rand, int) int64 { return 0 })},
 				{Name: "uniform", Doc: "Each UPDATE hits a random row of many.", Then: 50e3, As: "50 k/s", Run: h.run(func(r *rand.Rand, _ int) int64 { return r.Int64N(rows) })},
 				{Name: "slots", Doc: "The counter is a sum over slots; each UPDATE hits a random one.", Run: h.run(func(r *rand.Rand, _ int) int64 { return r.Int64N(slots) })},
+				{Name: "ingest, one row", Doc: "`headroom ingest --add`: increments of one row, summed per flush; each is acknowledged once its flush is durable.", Run: h.ingest(func(s uint64) *sample.Keys { return sample.Uniform(1, s) })},
+				{Name: "ingest, uniform", Doc: "The same over random rows.", Run: h.ingest(func(s uint64) *sample.Keys { return sample.Uniform(rows, s) })},
+				{Name: "ingest, Zipf 1.2", Doc: "The same where few rows get most.", Run: h.ingest(func(s uint64) *sample.Keys { return sample.Zipf(rows, 1.2, s) })},
 			},
-			Claims: []lab.Claim{{Text: "a slotted counter, against rows that nobody shares", Arm: "slots", Over: "uniform"}},
+			Claims: []lab.Claim{
+				{Text: "a slotted counter, against rows that nobody shares", Arm: "slots", Over: "uniform"},
+				{Text: "few rows that get most, against random ones", Arm: "ingest, Zipf 1.2", Over: "ingest, uniform"},
+			},
 			Setup: func(ctx context.Context, s *lab.Stand, _ func(string)) error {
 				return s.Exec(ctx, "create table counters (id bigint primary key, n bigint not null) with (fillfactor = 50)")
 			},
@@ -48,11 +56,16 @@ var HotRow = &lab.Lab{
 
 type hot struct{ numbers }
 
+// fresh sets all counters to 0.
+func (h hot) fresh(ctx context.Context, s *lab.Stand) error {
+	rows := max(h.int("rows"), h.int("slots"))
+	return s.Exec(ctx, "truncate counters", fmt.Sprintf("insert into counters select i, 0 from generate_series(0, %d) i", rows-1), "vacuum analyze counters")
+}
+
 // run is an arm; which says which row a writer raises next.
 func (h hot) run(which func(r *rand.Rand, writer int) int64) func(context.Context, *lab.Turn) error {
 	return func(ctx context.Context, t *lab.Turn) error {
-		rows := max(h.int("rows"), h.int("slots"))
-		if err := t.Exec(ctx, "truncate counters", fmt.Sprintf("insert into counters select i, 0 from generate_series(0, %d) i", rows-1), "vacuum analyze counters"); err != nil {
+		if err := h.fresh(ctx, t.Stand); err != nil {
 			return err
 		}
 		g, err := connect(ctx, t.Stand, int(h.int("writers")))

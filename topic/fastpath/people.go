@@ -48,10 +48,13 @@ var BulkLoad = &lab.Lab{
 				arm("COPY, indexes dropped", "Both indexes dropped before and rebuilt after.", "1:05", 65, true, dropIndexes),
 				arm("INSERT, all dropped", "Both indexes and the primary key dropped before and rebuilt after.", "2:49", 169, false, dropAll),
 				arm("COPY, all dropped", "Both indexes and the primary key dropped before and rebuilt after.", "0:21", 21, true, dropAll),
+				{Name: "load", Doc: "`headroom load` with its own plan, over several connections, with nobody else using the table (--offline).", Run: l.load()},
 			},
 			Claims: []lab.Claim{
 				{Text: "COPY, dropping all against leaving all in place", Arm: "COPY, all dropped", Over: "COPY, in place", Then: 191.0 / 21},
 				{Text: "COPY instead of INSERT, with nothing in place", Arm: "COPY, all dropped", Over: "INSERT, all dropped", Then: 169.0 / 21},
+				{Text: "`headroom load`, against COPY with all in place", Arm: "load", Over: "COPY, in place"},
+				{Text: "`headroom load`, against the source's best recipe by hand", Arm: "load", Over: "COPY, all dropped"},
 			},
 			Disk: l.rows*1000 + 2<<30,
 		}, nil

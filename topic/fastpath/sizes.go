@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"headroom/engine/sample"
+	"headroom/engine/upsert"
 	"headroom/lab"
 	"headroom/trial"
 	"headroom/unit"
@@ -44,7 +45,13 @@ var UpsertSizes = &lab.Lab{
 		for _, size := range all {
 			w := sized(n, size)
 			e.Disk += 8 * w.keys * (w.bytes + 200)
-			e.Arms = append(e.Arms, lab.Arm{Name: unit.Bytes(size), Doc: fmt.Sprintf("Documents of %d bytes, %d in a batch, %d keys.", size, w.batch, w.keys), Run: w.turn()})
+			e.Arms = append(e.Arms, lab.Arm{Name: unit.Bytes(size), Doc: fmt.Sprintf("Documents of %d bytes, %d in a batch, %d keys.", size, w.batch, w.keys), Run: w.turn(w.run(kind{from: templateOf(size)}))})
+		}
+		for _, size := range all {
+			w, by := sized(n, size), unit.Bytes(size)
+			name := by + ", ingest"
+			e.Arms = append(e.Arms, lab.Arm{Name: name, Doc: fmt.Sprintf("`headroom ingest` of documents of %d bytes, %d keys.", size, w.keys), Run: w.turn(w.ingest(kind{from: templateOf(size)}, upsert.Options{}))})
+			e.Claims = append(e.Claims, lab.Claim{Text: "`headroom ingest` of " + by + ", against batches by hand", Arm: name, Over: by})
 		}
 		e.Setup = func(ctx context.Context, s *lab.Stand, say func(string)) error {
 			for _, size := range all {
@@ -82,8 +89,8 @@ func sized(n numbers, size int64) writing {
 
 func templateOf(size int64) string { return fmt.Sprintf("template_%d", size) }
 
-func (w writing) turn() func(context.Context, *lab.Turn) error {
-	run := w.run(kind{from: templateOf(w.bytes)})
+// turn adds the bytes per second to what an arm yields.
+func (w writing) turn(run func(context.Context, *lab.Turn) error) func(context.Context, *lab.Turn) error {
 	return func(ctx context.Context, t *lab.Turn) error {
 		if err := run(ctx, t); err != nil {
 			return err

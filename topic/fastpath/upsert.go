@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"headroom/engine/sample"
+	"headroom/engine/upsert"
 	"headroom/lab"
 	"headroom/trial"
 )
@@ -58,11 +59,13 @@ var Upsert = &lab.Lab{
 					Run: u.run(kind{unlogged: true, view: true})},
 				{Name: "S1's settings", Doc: "Batched and logged, with the source's shared_buffers, WAL size, commit_delay and effective_io_concurrency.", Then: 85e3, As: "80–90 k/s",
 					Settings: settings, Run: u.run(kind{})},
+				{Name: "ingest", Doc: "`headroom ingest`, logged, each batch synced; it finds size and form of its batches by itself, from its first rows on.", Run: u.ingest(kind{}, upsert.Options{})},
 			},
 			Claims: []lab.Claim{
 				{Text: "eight more indexes", Arm: "8 indexes", Over: "unlogged", Then: 35.0 / 85},
 				{Text: "the read table, against eight indexes on the table itself", Arm: "read table", Over: "8 indexes"},
 				{Text: "a logged table with the source's settings, against an unlogged one", Arm: "S1's settings", Over: "unlogged", Then: 1},
+				{Text: "`headroom ingest`, against batches by hand with the same durability", Arm: "ingest", Over: "batched"},
 			},
 			Setup: u.template,
 			Disk:  8 * u.keys * (u.bytes + 200),
