@@ -157,6 +157,9 @@ func (b *Bad) Error() string {
 	return fmt.Sprintf("read line %d: %s", b.Line, b.Reason)
 }
 
+// Pos is where the next record begins: bytes of the decompressed input, line.
+func (r *Reader) Pos() (off, line int64) { return r.s.off, r.s.line }
+
 // Reader parses records one by one.
 type Reader struct {
 	s     stream

@@ -119,6 +119,10 @@ func (s *stream) findStyle() {
 func (s *stream) header(p *parser) ([]string, error) {
 	line := s.line
 	raw, ended, err := s.next()
+	var bad *Bad
+	if errors.As(err, &bad) { // without its header the input is of no use
+		return nil, fmt.Errorf("read the header, line %d: %s", bad.Line, bad.Reason)
+	}
 	if err != nil {
 		return nil, err
 	}
