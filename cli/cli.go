@@ -125,6 +125,7 @@ See it all at work on a private server that is thrown away: headroom demo`,
 	root.AddCommand(a.demo(), a.check(), a.facts(), a.plan(), a.apply(), a.confirm(), a.revert(), a.journal(),
 		a.guard(), a.try(), a.compare(), a.report(), a.changes(), a.workloads())
 	root.AddCommand(a.lab())
+	root.AddCommand(a.load())
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -11,44 +11,47 @@ import (
 )
 
 // prepare connects, opens the input, looks and plans. It alters nothing.
-func prepare(ctx context.Context, o *Options) (j *job, err error) {
+func prepare(ctx context.Context, o *Options) (*job, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	if err := o.absolute(); err != nil {
 		return nil, err
 	}
-	j = &job{o: o, begun: time.Now()}
-	defer func() {
-		if err != nil {
-			j.Close()
-		}
-	}()
-	if j.src, err = openSource(o); err != nil {
+	j := &job{o: o, begun: time.Now()}
+	if err := j.prepare(ctx, o); err != nil {
+		j.Close()
 		return nil, err
 	}
+	return j, nil
+}
+
+func (j *job) prepare(ctx context.Context, o *Options) (err error) {
+	if j.src, err = openSource(o); err != nil {
+		return err
+	}
 	if j.conn, err = dial(ctx, o.Config, nil); err != nil {
-		return nil, err
+		return err
 	}
 	server, err := lookServer(ctx, j.conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	table, statements, err := target(ctx, j, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var sm sample
 	if j.m, sm, err = fit(table, j.src, o); err != nil {
-		return nil, err
+		return err
 	}
 	j.checker = newChecker(j.m, server, o)
 	if err := fits(j.m, sm, &j.checker, j.src); err != nil {
-		return nil, err
+		return err
 	}
 	plan, err := makePlan(*table, server, j.src.Estimate, *o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	plan.Create, plan.Columns = statements, j.m.names()
 	now := time.Now().UTC()
@@ -56,7 +59,7 @@ func prepare(ctx context.Context, o *Options) (j *job, err error) {
 		System: server.System, State: Planned, Options: *o, Plan: *plan}
 	j.rejects = &rejects{path: o.Rejects, max: o.MaxRejects}
 	j.res = Result{ID: j.ID, Table: table.ident(), Way: plan.Way, Rebuilt: []Rebuilt{}}
-	return j, nil
+	return nil
 }
 
 func newChecker(m *mapping, s Server, o *Options) checker {
@@ -100,25 +103,29 @@ type Reference struct {
 }
 
 // again opens a load that was begun.
-func again(ctx context.Context, r *Reference) (j *job, err error) {
+func again(ctx context.Context, r *Reference) (*job, error) {
 	conn, err := dial(ctx, r.Config, nil)
 	if err != nil {
 		return nil, err
 	}
-	j = &job{conn: conn, begun: time.Now(), resumed: true}
-	defer func() {
-		if err != nil {
-			j.Close()
-		}
-	}()
-	if _, err := lookServer(ctx, conn); err != nil {
+	j := &job{conn: conn, begun: time.Now(), resumed: true}
+	if err := j.again(ctx, r); err != nil {
+		j.Close()
 		return nil, err
+	}
+	return j, nil
+}
+
+func (j *job) again(ctx context.Context, r *Reference) (err error) {
+	conn := j.conn
+	if _, err := lookServer(ctx, conn); err != nil {
+		return err
 	}
 	if j.Journal, err = find(ctx, conn, r.Dir, r.ID); err != nil {
-		return nil, err
+		return err
 	}
 	if j.State.over() {
-		return nil, fail.With(fmt.Errorf("load %s: it is over: %s", j.ID, j.State), fail.Usage)
+		return fail.With(fmt.Errorf("load %s: it is over: %s", j.ID, j.State), fail.Usage)
 	}
 	o := j.Options
 	o.Config, o.Dir, o.Stdin, o.Say, o.Progress = r.Config, r.Dir, r.Stdin, r.Say, r.Progress
@@ -129,18 +136,18 @@ func again(ctx context.Context, r *Reference) (j *job, err error) {
 		o.MaxRejects = r.MaxRejects
 	}
 	if err := o.absolute(); err != nil {
-		return nil, err
+		return err
 	}
 	j.o = &o
 	j.rejects = &rejects{path: o.Rejects, max: o.MaxRejects}
 	j.res = Result{ID: j.ID, Table: j.table().ident(), Way: j.Plan.Way, Rebuilt: []Rebuilt{}}
 	if err := makeTables(ctx, conn); err != nil {
-		return nil, err
+		return err
 	}
 	if err := hold(ctx, conn, j.ID); err != nil {
-		return nil, err
+		return err
 	}
-	return j, j.refresh(ctx)
+	return j.refresh(ctx)
 }
 
 // refresh reads the state anew once the load is ours, and which table it is.
