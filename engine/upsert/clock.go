@@ -32,10 +32,10 @@ func parseMoment(s []byte) (m moment, ok bool) {
 	}
 	s, bc := bytes.CutSuffix(s, []byte(" BC"))
 	n := 0
-	for n < len(s) && n < 7 && s[n] >= '0' && s[n] <= '9' {
+	for n < len(s) && n < 8 && s[n] >= '0' && s[n] <= '9' {
 		n++
 	}
-	if n < 4 || n > 6 || len(s) < n+6 || s[n] != '-' || s[n+3] != '-' {
+	if n < 4 || n > 7 || len(s) < n+6 || s[n] != '-' || s[n+3] != '-' {
 		return m, false
 	}
 	year, _ := parseInt(s[:n])
@@ -44,7 +44,7 @@ func parseMoment(s []byte) (m moment, ok bool) {
 	if bc {
 		year = 1 - year
 	}
-	if !ok1 || !ok2 || month < 1 || month > 12 || day < 1 || day > monthDays(year, month) || year > 294275 || year < -4711 || !bc && year == 0 {
+	if !ok1 || !ok2 || month < 1 || month > 12 || day < 1 || day > monthDays(year, month) || year > 5874897 || year < -4712 || !bc && year == 0 {
 		return m, false
 	}
 	m.days = civil(year, month, day)
@@ -188,6 +188,9 @@ func (m moment) full(mod int32) int64 {
 	return -((-t + unit/2) / unit * unit)
 }
 
+// stampable says that a timestamp can hold it: up to the year 294276.
+func (m moment) stampable() bool { return m.days < 106751983 }
+
 func date(dst, text []byte, _ *column) ([]byte, bool) {
 	m, ok := parseMoment(text)
 	if !ok || m.time {
@@ -205,7 +208,7 @@ func date(dst, text []byte, _ *column) ([]byte, bool) {
 // timestamp has no zone: one that is written is read over.
 func timestamp(dst, text []byte, c *column) ([]byte, bool) {
 	m, ok := parseMoment(text)
-	if !ok {
+	if !ok || !m.stampable() {
 		return dst, false
 	}
 	m.offset = 0
@@ -214,7 +217,7 @@ func timestamp(dst, text []byte, c *column) ([]byte, bool) {
 
 func timestamptz(dst, text []byte, c *column) ([]byte, bool) {
 	m, ok := parseMoment(text)
-	if !ok || !m.zone && m.infinite == 0 && c.zone == "" {
+	if !ok || !m.stampable() || !m.zone && m.infinite == 0 && c.zone == "" {
 		return dst, false
 	}
 	return binary.BigEndian.AppendUint64(dst, uint64(m.full(c.mod))), true

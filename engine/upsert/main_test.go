@@ -67,7 +67,7 @@ func config(t testing.TB, dsn string) *pgx.ConnConfig {
 	return c
 }
 
-// open opens a writer for a table of the shared server.
+// open opens a writer for a table of the shared server; the caller closes it.
 func open(t testing.TB, c *pgx.Conn, name string, key, values []string, o upsert.Options) *upsert.Writer {
 	t.Helper()
 	d, err := upsert.Describe(t.Context(), c, name, key, values)
@@ -82,11 +82,6 @@ func open(t testing.TB, c *pgx.Conn, name string, key, values []string, o upsert
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, stop := context.WithCancel(context.Background())
-		stop()
-		_ = w.Close(ctx)
-	})
 	return w
 }
 

@@ -40,7 +40,13 @@ func (p *plan) merge(dst []byte, b *batch, same []ref) ([]byte, bool) {
 		case replaces:
 			dst = appendOrNull(dst, values[len(values)-1])
 		case keeps:
-			dst = appendOrNull(dst, lastSet(values))
+			kept := lastSet(values)
+			for _, v := range values {
+				if v != nil && !p.values[i].valid(v) && !bytes.Equal(v, kept) {
+					return dst, false // were it refused, so would be the row's documents
+				}
+			}
+			dst = appendOrNull(dst, kept)
 		case adds:
 			var s sum
 			for _, v := range values {
@@ -78,6 +84,19 @@ func lastSet(values [][]byte) []byte {
 		}
 	}
 	return nil
+}
+
+// valid says for certain that the server reads a value's text.
+func (c *column) valid(text []byte) bool {
+	if c.schema == "pg_catalog" && c.base == "text" {
+		return utf8.Valid(text) && bytes.IndexByte(text, 0) < 0
+	}
+	k := keyCodec(c.Column)
+	if !k.own || c.base == "bytea" {
+		return false
+	}
+	_, ok := k.wire(nil, text, c)
+	return ok
 }
 
 // mergeDocs merges jsonb objects (with the version byte before them) from left
