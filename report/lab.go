@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"headroom/lab"
+	"headroom/stats"
 	"headroom/unit"
 )
 
@@ -60,7 +61,7 @@ func thenGrid(r *lab.Result) grid {
 	m := r.Primary()
 	then := slices.ContainsFunc(r.Arms, func(a lab.ArmResult) bool { return a.As != "" })
 	g := grid{Columns: []column{{Name: "arm"}}}
-	names := []string{"today", "interval", "gain", "interval", "n"}
+	names := []string{"today", "gain", "interval", "n"}
 	if then {
 		names = append([]string{r.Source, "gain then"}, names...)
 	}
@@ -68,16 +69,16 @@ func thenGrid(r *lab.Result) grid {
 		g.Columns = append(g.Columns, column{Name: n, Figures: true})
 	}
 	for i, a := range r.Arms {
-		was, now := "", []string{"", "", "", "", ""}
+		was, now := "", []string{"", "", "", ""}
 		if s, ok := a.Figures[m.Name]; ok {
-			now[0], now[1], now[4] = unit.Format(s.Median.Center, m.Unit), spanIn(s.Median, m.Unit), fmt.Sprint(s.N)
+			now[0], now[3] = unit.Format(s.Median.Center, m.Unit), fmt.Sprint(s.N)
 		}
 		if v, ok := r.Against(a.Name); ok && i > 0 {
 			if v.Then > 0 {
 				was = times(v.Then) + " ×"
 			}
 			if v.Pairs > 0 {
-				now[2], now[3], now[4] = times(v.Gain.Center)+" ×", span(v.Gain), fmt.Sprint(v.Pairs)
+				now[1], now[2], now[3] = times(v.Gain.Center)+" ×", span(v.Gain), fmt.Sprint(v.Pairs)
 			}
 		}
 		row := []string{a.Name}
@@ -161,6 +162,9 @@ func claimSentence(r *lab.Result, v lab.Versus) string {
 // conclusion says in a few sentences what the run shows.
 func conclusion(r *lab.Result) []string {
 	var out []string
+	if rounds := len(r.Counted(0, r.Primary().Name)); rounds < stats.MinPairs {
+		return []string{fmt.Sprintf("No verdict: %s, and one needs %d.", plural(rounds, "round", "rounds"), stats.MinPairs)}
+	}
 	if v, ok := r.Against(r.Best); ok {
 		s := fmt.Sprintf("The best here is %s: %s × as good as %s (%s interval %s, %s)", v.Arm, times(v.Gain.Center), v.Over, level(r.Level), span(v.Gain), plural(v.Pairs, "round", "rounds"))
 		if v.Then > 0 {
@@ -177,7 +181,7 @@ func conclusion(r *lab.Result) []string {
 		}
 	}
 	switch {
-	case known < 2 || len(r.Counted(0, r.Primary().Name)) == 0:
+	case known < 2:
 	case len(r.Swapped) == 0:
 		out = append(out, fmt.Sprintf("Nothing stands the other way round than in %s.", r.Source))
 	default:

@@ -34,7 +34,7 @@ func (l loading) load() func(context.Context, *lab.Turn) error {
 			if err != nil {
 				return 0, err
 			}
-			return r.Rows, nil
+			return r.Rows, t.Exec(ctx, mergePending)
 		})
 		if err != nil {
 			return err
