@@ -56,10 +56,17 @@ const (
 	Unnest   Strategy = "unnest"   // arrays as parameters of a prepared statement
 	Staging  Strategy = "staging"  // COPY into a temporary table, then one statement
 	Pipeline Strategy = "pipeline" // a prepared statement for each row, sent without waiting
+
+	// The same by MERGE, which does not lock a row before it updates it. Where
+	// MERGE would do something else than ON CONFLICT, they are the plain ones.
+	UnnestMerge  Strategy = "unnest-merge"
+	StagingMerge Strategy = "staging-merge"
 )
 
 // Strategies lists all strategies.
-func Strategies() []Strategy { return []Strategy{Auto, Unnest, Staging, Pipeline} }
+func Strategies() []Strategy {
+	return []Strategy{Auto, Unnest, Staging, Pipeline, UnnestMerge, StagingMerge}
+}
 
 // ParseStrategy reads a strategy's name; "" is Auto.
 func ParseStrategy(s string) (Strategy, error) { return parse(s, "strategy", Auto, Strategies()) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -179,11 +178,5 @@ func (w *wire) sendSingles(p *plan, name string, rows []outRow, out []byte) erro
 
 // strategy is what a form is called outside.
 func (f form) strategy() Strategy {
-	switch {
-	case strings.HasPrefix(string(f), "stag"):
-		return Staging
-	case f == singleForm:
-		return Pipeline
-	}
-	return Unnest
+	return map[form]Strategy{conflictForm: Unnest, mergeForm: UnnestMerge, stagingForm: Staging, stagedMerge: StagingMerge, singleForm: Pipeline}[f]
 }

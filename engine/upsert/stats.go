@@ -39,6 +39,16 @@ func (w *Writer) firstForm() form {
 	switch w.opt.Strategy {
 	case Staging:
 		return stagingForm
+	case UnnestMerge, StagingMerge:
+		f := mergeForm
+		if w.opt.Strategy == StagingMerge {
+			f = stagedMerge
+		}
+		if err := w.plan.mergeable(); err != nil {
+			w.opt.say("strategy %s: not by MERGE: %v", w.opt.Strategy, err)
+			return plainForm[f]
+		}
+		return f
 	case Pipeline:
 		return singleForm
 	}
