@@ -65,10 +65,12 @@ type Create struct {
 	Unlogged bool     `json:"unlogged,omitempty"`
 }
 
-// chunkSize is how many bytes of input one transaction takes: enough that its
-// commit does not count, few enough that sending it again does not hurt. It is
-// part of a load's journal in effect: chunks are told apart by where they begin.
-const chunkSize = 1 << 20
+// A chunk is what one transaction takes of the input, in bytes: enough that its
+// commit does not count, few enough that sending it again does not hurt.
+const (
+	chunkMost  = 1 << 20
+	chunkLeast = 128 << 10
+)
 
 // check refuses what cannot be meant: usage errors.
 func (o *Options) check() error {

@@ -52,6 +52,7 @@ type Plan struct {
 	Truncate    bool       `json:"truncate,omitempty"`
 	Decisions   []Decision `json:"decisions"`
 	Connections int        `json:"connections"`
+	Chunk       int        `json:"chunk"`                // bytes of input in one transaction
 	Sessions    int        `json:"sessions"`             // that build side by side
 	Memory      int64      `json:"maintenance_work_mem"` // bytes, of each
 	Workers     int        `json:"workers"`              // parallel workers of each
@@ -99,6 +100,10 @@ func makePlan(t Table, s Server, in Estimate, o Options) (*Plan, error) {
 	}
 	p.Way = p.way(o)
 	p.Connections = p.connections(o)
+	p.Chunk = chunkMost
+	if p.Input.Known { // the last chunks must not keep one connection busy alone
+		p.Chunk = int(max(chunkLeast, min(chunkMost, p.Input.Bytes/int64(4*p.Connections))))
+	}
 	l := p.load()
 	p.decide(l, o)
 	p.builders()
@@ -138,7 +143,7 @@ func (p *Plan) connections(o Options) int {
 		n = min(n, p.Server.Cores)
 	}
 	if p.Input.Known {
-		n = min(n, 1+int(p.Input.Bytes/chunkSize))
+		n = int(min(int64(n), 1+p.Input.Bytes/(2*chunkLeast)))
 	}
 	return max(1, min(n, p.Server.Slots-2))
 }

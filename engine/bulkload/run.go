@@ -285,7 +285,7 @@ func (j *job) chunks(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.rejects.sync()) }()
-	split := record.NewSplitter(j.src.body, j.src.opts, chunkSize)
+	split := record.NewSplitter(j.src.body, j.src.opts, j.Plan.Chunk)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	queue := make(chan record.Chunk, j.Plan.Connections)

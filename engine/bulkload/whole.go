@@ -102,7 +102,7 @@ func (j *job) copyAll(ctx context.Context, freeze, strict bool) (rows int64, err
 	r := j.newRun()
 	r.sql = copySQL(j.table(), j.m, j.src, j.o, freeze)
 	s := &stream{w: &worker{r: r, conn: j.conn.PgConn(), told: map[int64]bool{}}, strict: strict,
-		split: record.NewSplitter(j.src.body, j.src.opts, chunkSize)}
+		split: record.NewSplitter(j.src.body, j.src.opts, j.Plan.Chunk)}
 	tag, err := j.conn.PgConn().CopyFrom(ctx, s, r.sql)
 	if s.err != nil && s.err != io.EOF {
 		return 0, fmt.Errorf("read the input: %w", s.err)
