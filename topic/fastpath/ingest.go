@@ -67,7 +67,7 @@ func (w writing) ingest(k kind, o upsert.Options) func(context.Context, *lab.Tur
 		if err = errors.Join(err, up.Close(context.WithoutCancel(ctx))); err != nil {
 			return err
 		}
-		return w.check(ctx, t, k)
+		return w.check(ctx, t)
 	}
 }
 
