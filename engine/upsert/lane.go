@@ -109,6 +109,7 @@ func (l *lane) finish(b *batch, took time.Duration) {
 	l.finished++
 	w.memory -= b.bytes
 	w.stats.batches++
+	w.stats.done += int64(len(b.items))
 	w.stats.written += int64(len(b.rows) + len(b.lone))
 	_ = w.stats.latency.RecordValue(min(took.Nanoseconds(), int64(time.Hour)))
 	b.reset()

@@ -178,7 +178,11 @@ func (p *plan) mergeSQL(source string) string {
 	if p.skip {
 		when = " AND (" + changed + ")"
 	}
-	return fmt.Sprintf("MERGE INTO %s AS t USING (%s) AS excluded ON %s WHEN MATCHED%s THEN UPDATE SET %s WHEN NOT MATCHED THEN INSERT (%s)%s VALUES (%s)",
+	only := "ONLY "
+	if p.table.Partitioned {
+		only = "" // partitions belong to it; tables that inherit do not
+	}
+	return fmt.Sprintf("MERGE INTO "+only+"%s AS t USING (%s) AS excluded ON %s WHEN MATCHED%s THEN UPDATE SET %s WHEN NOT MATCHED THEN INSERT (%s)%s VALUES (%s)",
 		p.table.SQL(), source, strings.Join(on, " AND "), when, set, names(p.all, ""), p.overriding(), names(p.all, "excluded."))
 }
 

@@ -9,7 +9,7 @@ type Stats struct {
 	Retries  int64 // of batches
 
 	P50, P99    float64 // seconds to get a batch in; 0 before the first
-	Blocked     float64 // seconds that Add waited for room
+	Blocked     float64 // seconds in which an Add waited for room
 	Batch       int     // rows, now
 	Connections int     // now
 	Strategy    Strategy
@@ -37,6 +37,10 @@ func (w *Writer) retried() {
 // firstForm is the form that the asked strategy begins with.
 func (w *Writer) firstForm() form {
 	switch w.opt.Strategy {
+	case Auto:
+		if w.plan.mergeable() == nil {
+			return mergeForm
+		}
 	case Staging:
 		return stagingForm
 	case UnnestMerge, StagingMerge:

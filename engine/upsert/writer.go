@@ -57,13 +57,15 @@ type Writer struct {
 	free    []*batch
 	stats   counts
 	blocked time.Duration // time in which Add waited
+	waiting time.Time     // since when an Add waits; zero if none does
+	waits   int           // Adds that wait
 
 	rejecting sync.Mutex
 }
 
 type counts struct {
-	rows, written, rejected, batches, retries int64
-	latency                                   *hdrhistogram.Histogram
+	rows, done, written, rejected, batches, retries int64
+	latency                                         *hdrhistogram.Histogram
 }
 
 // Open looks at the table, checks that all that is asked for can be done, and
@@ -104,7 +106,7 @@ func open(ctx context.Context, o Options) (_ *Writer, err error) {
 	}
 	w.width, w.batch, w.form = n, o.Batch, w.firstForm()
 	if w.batch == 0 {
-		w.batch = 1000
+		w.batch = 4000
 	}
 	if o.Connections == 0 {
 		w.width = min(n, 4)
@@ -116,6 +118,7 @@ func open(ctx context.Context, o Options) (_ *Writer, err error) {
 		w.all.Go(l.send)
 	}
 	w.all.Go(w.tick)
+	w.all.Go(w.tune)
 	w.all.Go(w.side.watchWAL(w.ctx))
 	return w, nil
 }
@@ -184,7 +187,7 @@ func (w *Writer) full(b *batch) bool {
 
 // room waits until the lane of a key can take a row, with w.mu held.
 func (w *Writer) room(ctx context.Context, hash uint64, size int64) (*lane, error) {
-	var began time.Time
+	waits := false
 	for {
 		if w.err != nil {
 			return nil, w.err
@@ -196,13 +199,20 @@ func (w *Writer) room(ctx context.Context, hash uint64, size int64) (*lane, erro
 			return nil, fmt.Errorf("add a row to %s: %w", w.plan.table.SQL(), err)
 		}
 		if l := w.lanes[hash%uint64(w.width)]; !w.paused && w.fits(l, size) {
-			if !began.IsZero() {
-				w.blocked += time.Since(began)
-			}
 			return l, nil
 		}
-		if began.IsZero() {
-			began = time.Now()
+		if !waits {
+			waits = true
+			w.waits++
+			if w.waits == 1 {
+				w.waiting = time.Now()
+			}
+			defer func() {
+				if w.waits--; w.waits == 0 {
+					w.blocked += time.Since(w.waiting)
+					w.waiting = time.Time{}
+				}
+			}()
 			defer context.AfterFunc(ctx, func() {
 				w.mu.Lock()
 				defer w.mu.Unlock()

@@ -1,0 +1,201 @@
+package upsert
+
+import (
+	"time"
+)
+
+// Tuning waits before it begins, so that a short run is spent on work, and then
+// compares in windows of this length.
+const (
+	tuneAfter  = 2 * time.Second
+	tuneWindow = 400 * time.Millisecond
+	// better is by how much a setting must beat the present one: less than
+	// that is noise.
+	better = 1.05
+	// pressed is the share of a window that Add must have waited: else what
+	// comes in is the limit, and no setting makes it more.
+	pressed = 0.1
+)
+
+// knobs is what is tuned.
+type knobs struct{ batch, width, form int }
+
+// climber looks for better knobs by trying one neighbour at a time between two
+// looks at the present ones.
+type climber struct {
+	base, low, high knobs
+	move            int
+	failed          int // moves in a row
+	phase           int // 0 the present, 1 the neighbour, 2 the present again
+	next            knobs
+	first, second   float64
+	rest, idle      int // windows to leave alone
+}
+
+// step takes the rate of the window that is over, with what at() said before,
+// and readies at() for the next.
+func (c *climber) step(rate float64) {
+	switch c.phase {
+	case 0:
+		if c.idle > 0 {
+			c.idle--
+			return
+		}
+		c.first = rate
+		if c.propose() {
+			c.phase = 1
+		}
+	case 1:
+		c.second = rate
+		c.phase = 2
+	case 2:
+		c.phase = 0
+		if c.second > better*(c.first+rate)/2 {
+			c.base, c.failed, c.rest = c.next, 0, 0
+			return // and on in the same direction
+		}
+		c.fail()
+	}
+}
+
+func (c *climber) at() knobs {
+	if c.phase == 1 {
+		return c.next
+	}
+	return c.base
+}
+
+// interrupted forgets a comparison under way.
+func (c *climber) interrupted() { c.phase = 0 }
+
+const moves = 5
+
+// propose chooses the next neighbour; false if none is left for now.
+func (c *climber) propose() bool {
+	for range moves {
+		n := c.base
+		switch c.move {
+		case 0:
+			n.batch = min(2*n.batch, c.high.batch)
+		case 1:
+			n.width = min(n.width+1, c.high.width)
+		case 2:
+			n.batch = max(n.batch/2, c.low.batch)
+		case 3:
+			n.width = max(n.width-1, c.low.width)
+		case 4:
+			n.form = (n.form + 1) % (c.high.form + 1)
+		}
+		if n != c.base {
+			c.next = n
+			return true
+		}
+		c.fail()
+	}
+	return false
+}
+
+// fail turns to the next move, and rests, longer each time, after all of them.
+func (c *climber) fail() {
+	c.move = (c.move + 1) % moves
+	if c.failed++; c.failed >= moves {
+		c.failed = 0
+		c.rest = min(max(2*c.rest, 8), 128)
+		c.idle = c.rest
+	}
+}
+
+// bounds are the knobs to begin with and their limits.
+func (w *Writer) bounds() (c climber, forms []form) {
+	forms = []form{w.form}
+	if w.opt.Strategy == Auto {
+		other := stagingForm
+		if w.form == mergeForm {
+			other = stagedMerge
+		}
+		forms = append(forms, other)
+	}
+	c.base = knobs{w.batch, w.width, 0}
+	c.low, c.high = c.base, c.base
+	if w.opt.Batch == 0 {
+		c.low.batch, c.high.batch = 250, 32_000
+	}
+	if w.opt.Connections == 0 {
+		c.low.width, c.high.width = 1, len(w.lanes)
+	}
+	c.high.form = len(forms) - 1
+	return c, forms
+}
+
+// tune runs until the writer ends.
+func (w *Writer) tune() {
+	w.mu.Lock()
+	c, forms := w.bounds()
+	w.mu.Unlock()
+	if c.low == c.high {
+		return
+	}
+	if pause(w.ctx, tuneAfter) != nil {
+		return
+	}
+	for {
+		if !w.turn(c.at(), forms) {
+			return
+		}
+		from, waited, start := w.progress()
+		if pause(w.ctx, tuneWindow) != nil {
+			return
+		}
+		to, waits, took := w.progress()
+		d := took.Sub(start)
+		if (waits - waited).Seconds() < pressed*d.Seconds() {
+			c.interrupted()
+			continue
+		}
+		c.step(float64(to-from) / d.Seconds())
+	}
+}
+
+// progress is the rows that are in, the time Add waited, and now.
+func (w *Writer) progress() (rows int64, waited time.Duration, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now = time.Now()
+	waited = w.blocked
+	if !w.waiting.IsZero() {
+		waited += now.Sub(w.waiting)
+	}
+	return w.stats.done, waited, now
+}
+
+// turn sets the knobs; false if the writer ended. For another number of
+// connections all that is under way must be in first: the keys move.
+func (w *Writer) turn(k knobs, forms []form) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.batch, w.form = k.batch, forms[k.form]
+	if k.width == w.width {
+		return w.err == nil
+	}
+	w.paused = true
+	defer func() {
+		w.paused = false
+		w.change.Broadcast()
+	}()
+	for _, l := range w.lanes {
+		l.submit()
+	}
+	err := w.await(w.ctx, func() bool {
+		for _, l := range w.lanes {
+			if l.finished < l.submitted {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return false
+	}
+	w.width = k.width
+	return true
+}
