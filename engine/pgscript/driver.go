@@ -160,6 +160,11 @@ func (d *Driver) checkScripts(known map[string]bool, anything bool) error {
 			if st.count > 1 && d.opt.Protocol != Simple {
 				return l.errorAt(st.at, `statements joined by \; are not possible in the protocol `+string(d.opt.Protocol), "the protocol simple")
 			}
+			for _, p := range st.parts {
+				if p.quoted && known[l.names[p.slot]] && d.opt.Protocol != Simple {
+					return l.quotedError(st, p)
+				}
+			}
 			for _, a := range st.args {
 				if n := l.names[a]; !known[n] && !anything {
 					return l.errorAt(st.at, "the variable :"+n+" is never set", `\set, \gset, or a value from outside`)

@@ -20,7 +20,7 @@ func TestGsetIfAndVariables(t *testing.T) {
 \set n 5
 select :n + 1 as up, 'a''b' as word, null as nothing \gset got_
 \if :got_up = 6 and :got_nothing is null
-insert into r values (1, :got_up), (2, ':n'), (3, coalesce((:got_nothing)::text, 'NULL'));
+insert into r values (1, :got_up), (2, ':m'), (3, coalesce((:got_nothing)::text, 'NULL'));
 \elif true
 insert into r values (1, 'wrong branch');
 \else
@@ -32,7 +32,7 @@ insert into r values (4, :i::text);
 \endif
 select 1 as never where false \aset
 `)
-		if got := query(t, "select v from r order by n"); got != "6\n:n\nNULL\n4" {
+		if got := query(t, "select v from r order by n"); got != "6\n:m\nNULL\n4" {
 			t.Errorf("%s: %q", p, got)
 		}
 	}

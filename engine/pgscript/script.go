@@ -2,9 +2,10 @@
 //
 // Parse reads a script, TPCB, SelectOnly and SimpleUpdate are built in, and a
 // Driver runs any mix of them with counts, retries and latencies. The language
-// is that of pgbench 15, with these differences: :name inside quotes and
-// comments is left alone; a variable that is not set is an error, not text; NULL
-// is passed as NULL; \shell and \setshell are refused; permute gives another
+// is that of pgbench 15, with these differences: :name inside comments is left
+// alone, and inside quotes it is an error in the protocols extended and prepared
+// only if that variable is set; elsewhere a variable that is not set is an error,
+// not text; NULL is passed as NULL; \shell and \setshell are refused; permute gives another
 // order; random numbers follow the same laws from another generator.
 package pgscript
 
@@ -51,6 +52,7 @@ type step struct {
 	args   []int  // slots of the variables in parts, in order
 	text   string // the SQL with $1, $2 … for the variables
 	count  int    // statements in it, more than one if combined with \;
+	quotes bool   // some variable may stand inside quotes
 	store  store
 	prefix string // of the variables that store sets
 	slot   int    // of the variable that setVar sets
@@ -61,8 +63,9 @@ type step struct {
 
 // part is a piece of SQL and the variable behind it; slot -1 is no variable.
 type part struct {
-	text string
-	slot int
+	text   string
+	slot   int
+	quoted bool // the variable stands inside quotes
 }
 
 // Error is a fault in a script.

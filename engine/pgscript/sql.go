@@ -41,9 +41,23 @@ func (p *parser) sql() (*step, error) {
 	var lit, numbered strings.Builder
 	depth, from := 0, p.pos
 	flush := func() { lit.WriteString(p.src[from:p.pos]); numbered.WriteString(p.src[from:p.pos]) }
+	variable := func(length int, quoted bool) {
+		flush()
+		slot := p.slot(p.src[p.pos+1 : p.pos+length])
+		st.parts = append(st.parts, part{lit.String(), slot, quoted})
+		lit.Reset()
+		if st.quotes = st.quotes || quoted; quoted {
+			numbered.WriteString(p.src[p.pos : p.pos+length])
+		} else {
+			st.args = append(st.args, slot)
+			fmt.Fprintf(&numbered, "$%d", len(st.args))
+		}
+		p.pos += length
+		from = p.pos
+	}
 	done := func() *step {
 		if lit.Len() > 0 || len(st.parts) == 0 {
-			st.parts = append(st.parts, part{trimRight(lit.String()), -1})
+			st.parts = append(st.parts, part{trimRight(lit.String()), -1, false})
 		}
 		if st.text = trimRight(numbered.String()); st.text == "" {
 			return nil
@@ -76,25 +90,43 @@ func (p *parser) sql() (*step, error) {
 		case strings.HasPrefix(rest, "::"), strings.HasPrefix(rest, ":="):
 			p.pos += 2
 		case c == ':' && len(rest) > 1 && isNameStart(rest[1]):
-			flush()
-			n := nameLength(rest[1:])
-			slot := p.slot(rest[1 : 1+n])
-			st.args = append(st.args, slot)
-			st.parts = append(st.parts, part{lit.String(), slot})
-			lit.Reset()
-			fmt.Fprintf(&numbered, "$%d", len(st.args))
-			p.pos += 1 + n
-			from = p.pos
+			variable(1+nameLength(rest[1:]), false)
 		case c == 0:
 			return nil, p.errorAt(p.pos, "a zero byte", "text")
 		default:
+			start := p.pos
 			if err := p.skipOpaque(); err != nil {
 				return nil, err
+			}
+			if quotes(p.src[start:p.pos]) {
+				p.inQuotes(start, variable)
 			}
 		}
 	}
 	flush()
 	return done(), nil
+}
+
+// quotes tells whether what was skipped is a quoted thing.
+func quotes(s string) bool {
+	return len(s) > 1 && strings.IndexByte(`'"$`, s[len(s)-1]) >= 0 && !strings.HasPrefix(s, "--") && (s[0] != 'e' && s[0] != 'E' || s[1] == '\'')
+}
+
+// inQuotes finds the variables in the quoted text from start to p.pos. pgbench
+// puts them in there, too.
+func (p *parser) inQuotes(start int, variable func(length int, quoted bool)) {
+	end := p.pos
+	for p.pos = start; p.pos < end; {
+		rest := p.src[p.pos:end]
+		switch {
+		case strings.HasPrefix(rest, "::"):
+			p.pos += 2
+		case rest[0] == ':' && len(rest) > 1 && isNameStart(rest[1]):
+			variable(1+nameLength(rest[1:]), true)
+		default:
+			p.pos++
+		}
+	}
 }
 
 func trimRight(s string) string { return strings.TrimRight(s, " \t\r\n\f\v") }

@@ -14,6 +14,13 @@ func (c *client) sql(st *step) error {
 			return c.script.errorAt(st.at, "the variable :"+c.script.names[a]+" is not set", "")
 		}
 	}
+	if st.quotes && c.d.opt.Protocol != Simple {
+		for _, p := range st.parts {
+			if p.quoted && c.env.vars[c.script.slots[p.slot]].kind != unset {
+				return c.script.quotedError(st, p)
+			}
+		}
+	}
 	h := &c.handler
 	if st.store != discard && (c.columns[c.number] == nil || st.count > 1) {
 		h = &c.describing
@@ -30,13 +37,27 @@ func (c *client) sql(st *step) error {
 	return c.flush(h)
 }
 
+// quotedError is what becomes of a variable inside quotes where variables
+// travel as parameters: to the server it would be text.
+func (s *Script) quotedError(st *step, p part) error {
+	return s.errorAt(st.at, "the variable :"+s.names[p.slot]+" stands inside quotes, where no parameter can be", "the protocol simple, which puts the text in; or :"+s.names[p.slot]+" outside the quotes, joined by ||")
+}
+
 // fill writes the SQL with the variables put in.
 func (c *client) fill(st *step) []byte {
 	b := c.buf[:0]
 	for _, p := range st.parts {
 		b = append(b, p.text...)
-		if p.slot >= 0 {
-			b = c.env.vars[c.script.slots[p.slot]].append(b)
+		if p.slot < 0 {
+			continue
+		}
+		v := c.env.vars[c.script.slots[p.slot]]
+		switch {
+		case p.quoted && v.kind == unset: // a colon in a text, no variable
+			b = append(append(b, ':'), c.script.names[p.slot]...)
+		case p.quoted && v.kind == null:
+		default:
+			b = v.append(b)
 		}
 	}
 	c.buf = b

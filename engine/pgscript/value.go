@@ -46,6 +46,9 @@ func (v value) append(b []byte) []byte {
 	case integer:
 		return strconv.AppendInt(b, v.i, 10)
 	case double:
+		if math.IsInf(v.d, 0) { // Go's +Inf is no number to PostgreSQL
+			return append(b, strings.TrimPrefix(strconv.FormatFloat(v.d, 'g', -1, 64), "+")+"inity"...)
+		}
 		return strconv.AppendFloat(b, v.d, 'g', 15, 64)
 	}
 	return append(b, v.s...)
