@@ -41,9 +41,8 @@ func (r *run) finish() error {
 		v.Text, v.Then = c.Text, c.Then
 		r.res.Claims = append(r.res.Claims, v)
 	}
-	r.conclude()
 	r.warn()
-	return nil
+	return r.conclude()
 }
 
 // pairs are two arms' figures round by round.
@@ -115,14 +114,33 @@ func (r *run) decided() (bool, error) {
 	return true, nil
 }
 
-// conclude names the best arm and what stands the other way round than then.
-func (r *run) conclude() {
+// conclude names the best arm, those that are as good for all that is known,
+// and what stands the other way round than then.
+func (r *run) conclude() error {
 	best := 0.0
 	for _, v := range r.res.Versus {
 		if v.Verdict == stats.Faster && v.Gain.Center > best {
 			best, r.res.Best = v.Gain.Center, v.Arm
 		}
 	}
+	for _, a := range r.res.Arms {
+		if r.res.Best == "" || a.Name == r.res.Best {
+			continue
+		}
+		c, err := stats.Compare(r.pairs(a.Name, r.res.Best), r.res.Level)
+		if err != nil {
+			return fmt.Errorf("compare arm %q with the best: %w", a.Name, err)
+		}
+		if c.Ratio.Contains(1) {
+			r.res.AsGood = append(r.res.AsGood, a.Name)
+		}
+	}
+	r.swapped()
+	return nil
+}
+
+// swapped lists the pairs of arms that stand the other way round than then.
+func (r *run) swapped() {
 	m := r.res.Primary()
 	for i, a := range r.res.Arms {
 		for j, b := range r.res.Arms {

@@ -85,12 +85,22 @@ func TestVerdictsGainsAndThen(t *testing.T) {
 		if len(r.Swapped) != 2 || r.Swapped[0] != (Swap{"a", "c"}) || r.Swapped[1] != (Swap{"b", "c"}) {
 			t.Errorf("higher=%v: swapped %+v", higher, r.Swapped)
 		}
+		if len(r.AsGood) != 0 {
+			t.Errorf("as good as b: %v", r.AsGood)
+		}
 		if r.Ended != trial.Sure || len(r.Turns) != 4*(6+1) {
 			t.Errorf("ended %s after %d turns, want sure at the first look", r.Ended, len(r.Turns))
 		}
 		if len(r.Warnings) != 0 {
 			t.Errorf("warnings: %q", r.Warnings)
 		}
+	}
+}
+
+func TestArmsThatCannotBeToldFromTheBest(t *testing.T) {
+	r := mustRun(t, fake(true, 1, 4, 4.001, 2), Options{Rounds: 6})
+	if r.Best == "" || len(r.AsGood) != 1 || r.AsGood[0] == r.Best || r.AsGood[0] == "a" || r.AsGood[0] == "d" {
+		t.Errorf("best %q, as good %q", r.Best, r.AsGood)
 	}
 }
 

@@ -46,6 +46,9 @@ type Result struct {
 	// Best is the arm that is best beyond doubt against the base, by its
 	// centre; "" if there is none.
 	Best string `json:"best,omitempty"`
+	// AsGood are the arms that the run cannot tell from Best: an interval of
+	// their ratio, at Level, holds 1.
+	AsGood []string `json:"as_good,omitempty"`
 	// Swapped lists pairs of arms that stand the other way round than in the
 	// source; only where both have a figure of then, and are apart today.
 	Swapped  []Swap          `json:"swapped,omitempty"`

@@ -171,6 +171,9 @@ func conclusion(r *lab.Result) []string {
 			s += fmt.Sprintf("; %s says %s ×", r.Source, times(v.Then))
 		}
 		out = append(out, s+".")
+		if len(r.AsGood) > 0 {
+			out = append(out, fmt.Sprintf("Not told apart from it: %s.", strings.Join(r.AsGood, "; ")))
+		}
 	} else {
 		out = append(out, fmt.Sprintf("No arm is better than %s beyond doubt: %s.", r.Arms[0].Name, verdicts(r)))
 	}
