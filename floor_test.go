@@ -21,7 +21,7 @@ var floors = []struct {
 	{2, []string{"host"}, "one auditable door to the machine"},
 	{3, []string{"fact", "engine/*", "crash"}, "facts and fast paths know nothing of what is made of them"},
 	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript", "engine/bulkload", "engine/readtable"}, "one engine alters; probes only read; a script drives connections; a load cuts records"},
-	{5, []string{"probe/place"}, "joins what two probes know: which device holds which folder"},
+	{5, []string{"probe/place", "engine/ingest"}, "joins what others know: which device holds which folder; records, upserts and a copy to read"},
 	{6, []string{"check", "trial"}, "pure judgement; a trial's arms are changes"},
 	{7, []string{"lab"}, "a ready-made experiment speaks of measures and phases as a trial does"},
 	{8, []string{"topic"}, "a subject is data"},

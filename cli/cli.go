@@ -126,6 +126,7 @@ See it all at work on a private server that is thrown away: headroom demo`,
 		a.guard(), a.try(), a.compare(), a.report(), a.changes(), a.workloads())
 	root.AddCommand(a.lab())
 	root.AddCommand(a.load())
+	root.AddCommand(a.ingest())
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

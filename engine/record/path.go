@@ -121,25 +121,39 @@ func PathOf(name string) Path {
 // and Missing have no text. The text may be part of doc. The error is a
 // *JSONError: the document is not JSON as far as it was read.
 func (p Path) Get(doc []byte) (text []byte, kind ValueKind, err error) {
-	at := doc
-	base := 0
+	v, err := p.follow(doc)
+	if v == nil || err != nil {
+		return nil, Missing, err
+	}
+	return textOf(v)
+}
+
+// Raw is Get for what is to stay JSON: the value as written, null as well.
+func (p Path) Raw(doc []byte) (text []byte, kind ValueKind, err error) {
+	v, err := p.follow(doc)
+	if v == nil || err != nil {
+		return nil, Missing, err
+	}
+	_, kind, err = textOf(v)
+	return v, kind, err
+}
+
+// follow returns the value as written, nil if there is none.
+func (p Path) follow(doc []byte) ([]byte, error) {
+	at, base := doc, 0
 	for _, st := range p.steps {
 		s := scanner{b: at}
 		s.space()
 		from, to, err := s.find(st)
-		if err != nil {
-			if e, ok := err.(*JSONError); ok {
-				e.Offset += base
-			}
-			return nil, Missing, err
+		if e, ok := err.(*JSONError); ok {
+			e.Offset += base
 		}
-		if from < 0 {
-			return nil, Missing, nil
+		if from < 0 || err != nil {
+			return nil, err
 		}
 		at, base = at[from:to], base+from
 	}
-	at = bytes.Trim(at, " \t\r\n")
-	return textOf(at)
+	return bytes.Trim(at, " \t\r\n"), nil
 }
 
 // find returns where the value of a step lies in the container that s stands

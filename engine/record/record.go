@@ -237,6 +237,9 @@ func (r *Reader) next() (Rec, error) {
 		return rec, &Bad{Line: rec.Line, Reason: why, Raw: raw, End: rec.End}
 	}
 	raw, why := r.s.style.trim(raw, ended, r.s.o.Format)
+	if len(raw) > r.s.o.MaxRecord {
+		why = tooLong(len(raw), r.s.o.MaxRecord)
+	}
 	if why != "" {
 		return bad(why)
 	}

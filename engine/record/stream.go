@@ -218,8 +218,12 @@ func (s *stream) tooLong(size int) error {
 		}
 	}
 	b.Bytes, b.End = s.off-from, s.off
-	b.Reason = fmt.Sprintf("the record has %d bytes; at most %d are taken", b.Bytes, s.o.MaxRecord)
+	b.Reason = tooLong(b.Bytes, s.o.MaxRecord)
 	return b
+}
+
+func tooLong[T int | int64](size T, most int) string {
+	return fmt.Sprintf("the record has %d bytes; at most %d are taken", size, most)
 }
 
 // afterMarker is what follows COPY's end marker: nothing, or an error, because
