@@ -187,7 +187,7 @@ func TestMaxRejectsPutsBack(t *testing.T) {
 	before := b.text(definitions)
 	in := lines(0, 30_000, "\t") + strings.Repeat("a\tb\tc\td\te\n", 20)
 	o := b.options(b.file("p.tsv", in), "people")
-	o.MaxRejects = 10
+	o.MaxRejects, o.Indexes = 10, "drop"
 	_, err := bulkload.Run(t.Context(), o)
 	if fail.Code(err) != fail.Reverted || !strings.Contains(err.Error(), "as it was") {
 		t.Errorf("%v", err)
@@ -204,7 +204,9 @@ func TestViolationAtRebuild(t *testing.T) {
 	b.exec(people + "insert into people values ('old', 1)")
 	before := b.text(definitions)
 	in := lines(0, 30_000, "\t") + lines(17, 18, "\t") + "old\t1\ta\tb\t2000-01-01\n"
-	_, err := bulkload.Run(t.Context(), b.options(b.file("p.tsv", in), "people"))
+	o := b.options(b.file("p.tsv", in), "people")
+	o.Indexes = "drop"
+	_, err := bulkload.Run(t.Context(), o)
 	if fail.Code(err) != fail.Reverted {
 		t.Fatal(err)
 	}

@@ -86,11 +86,6 @@ func (p *Plan) Seconds() float64 {
 // makePlan decides. It is a function of what was looked at and asked for, and
 // touches nothing.
 func makePlan(t Table, s Server, in Estimate, o Options) (*Plan, error) {
-	if o.Create == nil {
-		if err := t.refuse(); err != nil {
-			return nil, err
-		}
-	}
 	p := &Plan{Table: t, Server: s, Input: in, Truncate: o.Truncate, Model: Measured(), Attach: o.attach}
 	if o.Truncate && !t.MayTruncate && o.Create == nil {
 		return nil, fail.Hint(fmt.Errorf("empty %s: %w", &t, fail.ErrDenied), "GRANT TRUNCATE ON %s TO the user that loads", &t)
@@ -124,7 +119,7 @@ func (p *Plan) way(o Options) Way {
 	switch {
 	case o.Atomic:
 		return Whole
-	case p.Server.WALLevel == "minimal" && fresh && t.Kind != "p" && p.Input.Again && !t.RowTriggers:
+	case p.Server.WALLevel == "minimal" && fresh && t.Kind != "p" && p.Input.Again && (!t.RowTriggers || o.NoTriggers):
 		return Frozen
 	}
 	return Chunks

@@ -83,6 +83,9 @@ func target(ctx context.Context, j *job, o *Options) (*Table, []string, error) {
 		return nil, nil, err
 	}
 	t, err := lookTable(ctx, j.conn, oid)
+	if err == nil {
+		err = t.refuse()
+	}
 	return t, nil, err
 }
 

@@ -76,11 +76,18 @@ func benchOn(t testing.TB, sv *pglocal.Server) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, cfg: cfg, dir: t.TempDir()}
-	if b.conn, err = pgx.ConnectConfig(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	b.connect()
 	t.Cleanup(func() { _ = b.conn.Close(context.Background()) })
 	return b
+}
+
+// connect connects, anew after the server was ended.
+func (b *bench) connect() {
+	b.t.Helper()
+	var err error
+	if b.conn, err = pgx.ConnectConfig(b.t.Context(), b.cfg); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // exec runs SQL, several statements at once.

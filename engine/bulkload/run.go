@@ -316,7 +316,7 @@ func (j *job) chunks(ctx context.Context) (err error) {
 
 // recall reads which chunks are in, and which lines are rejected, already.
 func (r *run) recall(ctx context.Context) error {
-	rows, err := r.conn.Query(ctx, "select start, part, records from headroom.load_chunk where load = $1", r.ID)
+	rows, err := r.conn.Query(ctx, "select start, stop, part, records from headroom.load_chunk where load = $1", r.ID)
 	if err != nil {
 		return fmt.Errorf("read how far the load is: %w", err)
 	}

@@ -77,7 +77,7 @@ var checks = map[string]func(v []byte, mod int32) string{
 	"int8":        func(v []byte, _ int32) string { return wrongInt(v, math.MinInt64, math.MaxInt64, "bigint") },
 	"float4":      func(v []byte, _ int32) string { return wrongNumber(v, "real") },
 	"float8":      func(v []byte, _ int32) string { return wrongNumber(v, "double precision") },
-	"numeric":     func(v []byte, _ int32) string { return wrongNumber(v, "numeric") },
+	"numeric":     wrongNumeric,
 	"bool":        func(v []byte, _ int32) string { return wrongBool(v) },
 	"uuid":        func(v []byte, _ int32) string { return wrongUUID(v) },
 	"date":        func(v []byte, _ int32) string { return wrongDate(v, "date") },
@@ -102,28 +102,27 @@ func wrongInt(v []byte, low, high int64, name string) string {
 	if len(t) == 0 {
 		return "an empty text is no " + name
 	}
-	digits := true
 	for i, c := range t {
-		switch {
-		case c >= '0' && c <= '9':
-		case i == 0 && (c == '-' || c == '+') && len(t) > 1:
-		case c == '_', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F', c == 'x', c == 'X', c == 'o', c == 'O', c == '+', c == '-', c == ' ':
-			digits = false // 0x1f and 1_000 are numbers for newer servers
-		default:
-			return shown(v) + " is no " + name
+		if c >= '0' && c <= '9' || i == 0 && (c == '-' || c == '+') && len(t) > 1 {
+			continue
 		}
-	}
-	if !digits {
-		if !hasDigit(t) {
-			return shown(v) + " is no " + name
+		if newNumber(t) {
+			return ""
 		}
-		return ""
+		return shown(v) + " is no " + name
 	}
 	n, err := strconv.ParseInt(string(t), 10, 64)
 	if err != nil || n < low || n > high {
 		return shown(v) + " is out of range for " + name
 	}
 	return ""
+}
+
+// newNumber says whether a text may be one of the forms that servers take
+// since version 16: 0x1f, 0o17, 0b11, 1_000.
+func newNumber(t []byte) bool {
+	t = bytes.TrimLeft(t, "+-")
+	return bytes.IndexByte(t, '_') >= 0 || len(t) > 2 && t[0] == '0' && bytes.IndexByte([]byte("xXoObB"), t[1]) >= 0
 }
 
 func hasDigit(v []byte) bool { return bytes.ContainsAny(v, "0123456789") }
@@ -144,6 +143,29 @@ func wrongNumber(v []byte, name string) string {
 		if (c < '0' || c > '9') && bytes.IndexByte([]byte("+-._abcdefxop"), c) < 0 && c < 0x80 && c != ' ' {
 			return shown(v) + " is no " + name
 		}
+	}
+	return ""
+}
+
+// wrongNumeric also counts the digits before the point.
+func wrongNumeric(v []byte, mod int32) string {
+	if why := wrongNumber(v, "numeric"); why != "" || mod < 4 {
+		return why
+	}
+	precision, scale := int(mod-4)>>16, int(mod-4)&0x7ff
+	t := bytes.TrimLeft(bytes.Trim(v, spaces), "+-")
+	whole, frac, _ := bytes.Cut(t, []byte("."))
+	whole = bytes.TrimLeft(whole, "0")
+	if number(frac) < 0 && len(frac) > 0 || scale > precision { // another form, or a scale that is negative or large
+		return ""
+	}
+	for _, c := range whole {
+		if c < '0' || c > '9' {
+			return ""
+		}
+	}
+	if len(whole) > precision-scale {
+		return fmt.Sprintf("%s is out of range for numeric(%d,%d)", shown(v), precision, scale)
 	}
 	return ""
 }
