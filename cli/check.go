@@ -111,6 +111,9 @@ func (a *app) look(ctx context.Context, m *machine, file string, needs []fact.An
 	if m.named && wantsServer {
 		unreachable = h.Ping(ctx)
 	}
+	if fail.Code(unreachable) == fail.Usage { // the server was named in a way that cannot be read
+		return nil, nil, unreachable
+	}
 	set, err = m.gather(ctx, h, needs)
 	return set, unreachable, err
 }

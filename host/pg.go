@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,17 +72,18 @@ func (p *pgLink) open(ctx context.Context, o Options) (*pgx.Conn, error) {
 }
 
 func (p *pgLink) connect(ctx context.Context, o Options) error {
-	cfg, err := pgx.ParseConfig(o.DSN)
+	cfg, err := ParseDSN(o.DSN)
 	if err != nil {
-		return fail.Hint(fmt.Errorf("read the connection string: %w", err),
-			"write it as libpq does: --db 'host=/var/run/postgresql dbname=postgres' or --db postgres://user@host/db")
+		return err
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "headroom"
 	}
 	// Unnamed statements only: named ones do not survive a pooler.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	cfg.ConnectTimeout = dialTimeout
+	if cfg.ConnectTimeout == 0 { // connect_timeout, PGCONNECT_TIMEOUT
+		cfg.ConnectTimeout = dialTimeout
+	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return connectHint(err, cfg)
@@ -89,6 +91,9 @@ func (p *pgLink) connect(ctx context.Context, o Options) error {
 	var pid uint32
 	if err := conn.QueryRow(ctx, "select pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
 		_ = conn.Close(ctx)
+		if strings.Contains(err.Error(), "admin console") {
+			err = fail.Hint(err, "this is PgBouncer's own console: name a database of the server, e.g. dbname=postgres")
+		}
 		return fmt.Errorf("ask the server who it is: %w", err)
 	}
 	p.conn, p.pooled = conn, pid != conn.PgConn().PID()
@@ -97,11 +102,12 @@ func (p *pgLink) connect(ctx context.Context, o Options) error {
 
 // connectHint adds the way out that fits the reason.
 func connectHint(err error, cfg *pgx.ConnConfig) error {
-	where := fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)
-	if len(cfg.Host) > 0 && cfg.Host[0] == '/' {
-		where = fmt.Sprintf("socket %s/.s.PGSQL.%d", cfg.Host, cfg.Port)
+	tried := places(cfg)
+	cause := plain(err)
+	if len(tried) > 1 {
+		cause = oneLine(err)
 	}
-	out := fmt.Errorf("connect to PostgreSQL at %s as %s: %w", where, cfg.User, plain(err))
+	out := fmt.Errorf("connect to PostgreSQL at %s as %s: %w", strings.Join(tried, ", "), cfg.User, cause)
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) {
 		return fail.Hint(out, "is the server running there? name another with --db DSN or PGHOST, PGPORT")
@@ -119,8 +125,50 @@ func connectHint(err error, cfg *pgx.ConnConfig) error {
 	case "57P03":
 		return fail.Hint(out, "the server is starting up or shutting down; try again in a moment")
 	}
+	if strings.Contains(pe.Message, "startup parameter") {
+		return fail.Hint(out, "a connection pooler is in the way: leave out PGOPTIONS and options=, or connect to the server's own port")
+	}
 	return fail.Hint(out, "see the server's own words above")
 }
+
+// places names each address that is tried, in order.
+func places(cfg *pgx.ConnConfig) (out []string) {
+	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}, cfg.Fallbacks...)
+	for _, f := range all {
+		where := fmt.Sprintf("%s:%d", f.Host, f.Port)
+		if strings.HasPrefix(f.Host, "/") {
+			where = fmt.Sprintf("socket %s/.s.PGSQL.%d", f.Host, f.Port)
+		}
+		if !slices.Contains(out, where) {
+			out = append(out, where)
+		}
+	}
+	return out
+}
+
+// oneLine is err with each of its lines said once, on one line.
+func oneLine(err error) error {
+	var ce *pgconn.ConnectError
+	if errors.As(err, &ce) && ce.Unwrap() != nil {
+		err = ce.Unwrap()
+	}
+	var said []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, line) }) {
+			said = append(said, line)
+		}
+	}
+	return &told{strings.Join(said, "; "), err}
+}
+
+// told is an error in other words.
+type told struct {
+	words string
+	error
+}
+
+func (t *told) Error() string { return t.words }
+func (t *told) Unwrap() error { return t.error }
 
 // plain strips pgx's repetition of the connection parameters and keeps the
 // server's or the kernel's own words. It never holds the password.
@@ -133,13 +181,10 @@ func plain(err error) error {
 	if errors.As(err, &no) { // the kernel's words; the address is told already
 		return no
 	}
-	var ce *pgconn.ConnectError
-	if errors.As(err, &ce) {
-		if inner := ce.Unwrap(); inner != nil {
-			return inner
-		}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &told{"it does not answer in time", err}
 	}
-	return err
+	return oneLine(err)
 }
 
 // PG implements Reader.

@@ -233,3 +233,18 @@ func startAs(t *testing.T, acct *host.Account, argv ...string) {
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 }
+
+// A database of another encoding: its names come as what they are.
+func TestNamesOfAnotherEncoding(t *testing.T) {
+	s := start(t, 0, nil)
+	sql(t, s.DSN(), `create database old encoding 'LATIN1' lc_collate 'C' lc_ctype 'C' template template0`)
+	old := s.DSN() + " dbname=old"
+	sql(t, old+" client_encoding=UTF8", "create table café (i int)")
+	all := fact.Get(gather(t, open(t, old), Tables), Tables)
+	for _, one := range all.Tables {
+		if one.Name == "café" {
+			return
+		}
+	}
+	t.Errorf("café is not among the %d tables", all.Count)
+}
