@@ -1,7 +1,6 @@
 package fastpath
 
 import (
-	"os"
 	"regexp"
 	"testing"
 
@@ -81,22 +80,11 @@ func TestParametersThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestFull runs one lab at its default size and prints the result; by hand:
-// LAB=upsert go test ./topic/fastpath -run TestFull -v
-func TestFull(t *testing.T) {
-	name := os.Getenv("LAB")
-	if name == "" {
-		return
-	}
-	l, err := lab.Find(Topic.Labs, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := lab.Run(t.Context(), l, lab.Options{}, lab.Env{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range r.Arms {
-		t.Logf("%-26s %v", a.Name, a.Figures[l.Measures[0].Name].Median.Center)
+// As many rows as the values need more than 31 bits to make.
+func TestManyRowsOfFewValues(t *testing.T) {
+	need.Have(t, "pg")
+	params := map[string]string{"rows": "300000", "values": "3", "seconds": "0.01"}
+	if _, err := lab.Run(t.Context(), ValueCounts, lab.Options{Rounds: 1, Params: params}, lab.Env{}, nil); err != nil {
+		t.Error(err)
 	}
 }

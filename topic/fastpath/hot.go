@@ -38,6 +38,7 @@ var HotRow = &lab.Lab{
 				{Name: "one row", Doc: "All writers: UPDATE of the same row.", Then: 3e3, As: "3 k/s", Run: h.run(func(*rand.Rand, int) int64 { return 0 })},
 				{Name: "uniform", Doc: "Each UPDATE hits a random row of many.", Then: 50e3, As: "50 k/s", Run: h.run(func(r *rand.Rand, _ int) int64 { return r.Int64N(rows) })},
 				{Name: "slots", Doc: "The counter is a sum over slots; each UPDATE hits a random one.", Run: h.run(func(r *rand.Rand, _ int) int64 { return r.Int64N(slots) })},
+				{Name: "counter_add", Doc: "`headroom.counter_add` of the SQL kit: all writers raise one counter, each takes a slot that is free.", Run: h.counter()},
 				{Name: "ingest, one row", Doc: "`headroom ingest --add`: increments of one row, summed per flush; each is acknowledged once its flush is durable.", Run: h.ingest(func(s uint64) *sample.Keys { return sample.Uniform(1, s) })},
 				{Name: "ingest, uniform", Doc: "The same over random rows.", Run: h.ingest(func(s uint64) *sample.Keys { return sample.Uniform(rows, s) })},
 				{Name: "ingest, Zipf 1.2", Doc: "The same where few rows get most.", Run: h.ingest(func(s uint64) *sample.Keys { return sample.Zipf(rows, 1.2, s) })},
@@ -47,7 +48,10 @@ var HotRow = &lab.Lab{
 				{Text: "few rows that get most, against random ones", Arm: "ingest, Zipf 1.2", Over: "ingest, uniform"},
 			},
 			Setup: func(ctx context.Context, s *lab.Stand, _ func(string)) error {
-				return s.Exec(ctx, "create table counters (id bigint primary key, n bigint not null) with (fillfactor = 50)")
+				if err := kit(ctx, s); err != nil {
+					return err
+				}
+				return s.Exec(ctx, "create table counters (id bigint primary key, n bigint not null) with (fillfactor = 50)", "select headroom.counter_create('slotted')")
 			},
 			Disk: 3 << 30,
 		}, nil
@@ -72,7 +76,7 @@ func (h hot) run(which func(r *rand.Rand, writer int) int64) func(context.Contex
 		if err != nil {
 			return err
 		}
-		acked, err := h.raise(ctx, t, g, which)
+		acked, err := h.raise(ctx, t, g, "update counters set n = n + 1 where id = $1", func(r *rand.Rand, i int) any { return which(r, i) })
 		if err = errors.Join(err, g.close()); err != nil {
 			return err
 		}
@@ -80,10 +84,10 @@ func (h hot) run(which func(r *rand.Rand, writer int) int64) func(context.Contex
 	}
 }
 
-func (h hot) raise(ctx context.Context, t *lab.Turn, g group, which func(*rand.Rand, int) int64) (acked int64, err error) {
+func (h hot) raise(ctx context.Context, t *lab.Turn, g group, sql string, which func(*rand.Rand, int) any) (acked int64, err error) {
 	rngs := make([]*rand.Rand, len(g))
 	for i, c := range g {
-		if _, err := c.Prepare(ctx, "raise", "update counters set n = n + 1 where id = $1"); err != nil {
+		if _, err := c.Prepare(ctx, "raise", sql); err != nil {
 			return 0, fmt.Errorf("prepare the update: %w", err)
 		}
 		rngs[i] = rand.New(rand.NewPCG(t.Seed, uint64(i)))
@@ -91,11 +95,29 @@ func (h hot) raise(ctx context.Context, t *lab.Turn, g group, which func(*rand.R
 	err = t.Time(ctx, func(ctx context.Context) (int64, error) {
 		acked, err = g.during(ctx, h.time("seconds"), func(ctx context.Context, i int) (int, error) {
 			tag, err := g[i].Exec(ctx, "raise", which(rngs[i], i))
-			return int(tag.RowsAffected()), err
+			return int(tag.RowsAffected()), err // of counter_add: its one row
 		})
 		return acked, err
 	})
 	return acked, err
+}
+
+// counter is the arm of the SQL kit's counters.
+func (h hot) counter() func(context.Context, *lab.Turn) error {
+	return func(ctx context.Context, t *lab.Turn) error {
+		if err := t.Exec(ctx, "truncate slotted"); err != nil {
+			return err
+		}
+		g, err := connect(ctx, t.Stand, int(h.int("writers")))
+		if err != nil {
+			return err
+		}
+		acked, err := h.raise(ctx, t, g, "select headroom.counter_add('slotted', $1)", func(*rand.Rand, int) any { return "hits" })
+		if err = errors.Join(err, g.close()); err != nil {
+			return err
+		}
+		return added(ctx, t, "select headroom.counter_read('slotted', 'hits')::text", acked)
+	}
 }
 
 // added holds an arm to what it acknowledged.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"headroom/engine/sqlkit"
 	"headroom/lab"
 	"headroom/trial"
 	"headroom/unit"
@@ -52,9 +53,14 @@ var Distinct = &lab.Lab{
 	union all
 	select (select r.id from readings r where r.id > ids.id order by r.id limit 1) from ids where ids.id is not null)
 select id from ids where id is not null`)},
+				{Name: "distinct_keys", Doc: "The same through `headroom.distinct_keys` of the SQL kit, which finds the index by itself.", Run: q.run("select k ->> 'id' from headroom.distinct_keys('readings', 'id') k")},
 			},
+			Claims: []lab.Claim{{Text: "the SQL kit, against the recursive query by hand", Arm: "distinct_keys", Over: "by hand"}},
 			Setup: func(ctx context.Context, s *lab.Stand, say func(string)) error {
 				say(fmt.Sprintf("making %d rows", rows))
+				if err := kit(ctx, s); err != nil {
+					return err
+				}
 				return s.Exec(ctx, "create unlogged table readings (id bigint not null, ts timestamptz not null, v real not null)",
 					fmt.Sprintf("insert into readings select i %% %d, '2026-01-01'::timestamptz + i / %d * interval '1 s', i from generate_series(0, %d) i", values, values, rows-1),
 					"alter table readings add primary key (id, ts)", "vacuum (analyze, freeze) readings")
@@ -62,6 +68,17 @@ select id from ids where id is not null`)},
 			Disk: rows*200 + 1<<30,
 		}, nil
 	},
+}
+
+// kit installs the SQL kit, as `headroom sql install` does.
+func kit(ctx context.Context, s *lab.Stand) error {
+	c, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	_, err = sqlkit.Install(ctx, c)
+	return err
 }
 
 // query repeats one query until a turn is over.
@@ -156,11 +173,16 @@ var ValueCounts = &lab.Lab{
 			Arms: []lab.Arm{
 				{Name: "naive aggregate", Doc: "An aggregate in SQL that raises the value's count with jsonb_set, row by row.", Run: q.run("select naive_counts(v) from measured")},
 				{Name: "GROUP BY", Doc: "A subquery that groups, and jsonb_object_agg over it.", Run: q.run("select jsonb_object_agg(v, n) from (select v, count(*) n from measured where v is not null group by v) g")},
+				{Name: "value_counts", Doc: "The aggregate `headroom.value_counts` of the SQL kit.", Run: q.run("select headroom.value_counts(v) from measured")},
 			},
+			Claims: []lab.Claim{{Text: "the SQL kit, against grouping by hand", Arm: "value_counts", Over: "GROUP BY"}},
 			Setup: func(ctx context.Context, s *lab.Stand, say func(string)) error {
 				say(fmt.Sprintf("making %d rows", rows))
+				if err := kit(ctx, s); err != nil {
+					return err
+				}
 				return s.Exec(ctx, "create table measured (v text)",
-					fmt.Sprintf("insert into measured select case when i %% 17 = 3 then null else 'value ' || mod(i * 7919, %d) end from generate_series(1, %d) i", values, rows),
+					fmt.Sprintf("insert into measured select case when i %% 17 = 3 then null else 'value ' || mod(i * 7919, %d) end from generate_series(1::bigint, %d) i", values, rows),
 					"vacuum analyze measured",
 					`create function naive_step(state jsonb, v text) returns jsonb language sql immutable strict parallel safe as
 $$ select jsonb_set(state, array[v], to_jsonb(coalesce((state ->> v)::bigint, 0) + 1)) $$`,
