@@ -83,7 +83,11 @@ func reason(err error) error {
 		where = append([]string{what}, where...)
 	}
 	where = append(where, "SQLSTATE "+pe.Code)
-	return &refused{text: fmt.Sprintf("%s (%s)", oneLine(pe.Message), strings.Join(where, ", ")), cause: err}
+	text := oneLine(pe.Message)
+	if d := oneLine(pe.Detail); d != "" && pe.Code != "23514" && pe.Code != "23502" { // these only repeat the row
+		text += ": " + strings.TrimSuffix(d[:min(len(d), 200)], ".")
+	}
+	return &refused{text: fmt.Sprintf("%s (%s)", text, strings.Join(where, ", ")), cause: err}
 }
 
 var constraintKinds = map[string]string{

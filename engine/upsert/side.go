@@ -229,11 +229,17 @@ func (s *side) measureWAL(ctx context.Context) {
 		return
 	}
 	defer s.mu.Unlock()
-	if s.first == "" || s.conn == nil || s.conn.IsClosed() {
+	if s.first == "" {
 		return
 	}
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
+	defer stop()
+	conn, err := s.connected(ctx)
+	if err != nil {
+		return // the writing connections tell of that
+	}
 	var n int64
-	err := s.conn.QueryRow(ctx, "SELECT (pg_catalog.pg_current_wal_insert_lsn() - $1::text::pg_catalog.pg_lsn)::bigint", s.first).Scan(&n)
+	err = conn.QueryRow(ctx, "SELECT (pg_catalog.pg_current_wal_insert_lsn() - $1::text::pg_catalog.pg_lsn)::bigint", s.first).Scan(&n)
 	if err == nil { // else the last figure stays
 		s.wal.Store(n)
 	}

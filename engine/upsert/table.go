@@ -105,10 +105,13 @@ func describe(ctx context.Context, conn *pgx.Conn, table string, key, values []s
 	if t.Values, err = pick(all, values); err != nil {
 		return t, err
 	}
-	if err := writable(t, all); err != nil {
+	if err := writable(t); err != nil {
 		return t, err
 	}
-	return t, decides(ctx, conn, oid, t, all)
+	if err := decides(ctx, conn, oid, t, all); err != nil {
+		return t, err
+	}
+	return t, complete(t, all)
 }
 
 var kinds = map[string]string{"v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence", "i": "index", "I": "index", "c": "type", "t": "toast table"}
@@ -173,7 +176,7 @@ func pick(all []Column, names []string) ([]Column, error) {
 }
 
 // writable says why the columns cannot be written as asked.
-func writable(t Table, all []Column) error {
+func writable(t Table) error {
 	seen := map[string]bool{}
 	for _, c := range slices.Concat(t.Key, t.Values) {
 		if seen[c.Name] {
@@ -189,8 +192,14 @@ func writable(t Table, all []Column) error {
 			return fmt.Errorf("column %q is an identity that is generated always: it can be a key, but not be updated", c.Name)
 		}
 	}
+	return nil
+}
+
+// complete checks that no column is left out that needs a value.
+func complete(t Table, all []Column) error {
+	written := slices.Concat(t.Key, t.Values)
 	for _, c := range all {
-		if c.NotNull && !c.filled && !c.generated && !seen[c.Name] {
+		if c.NotNull && !c.filled && !c.generated && !slices.ContainsFunc(written, func(w Column) bool { return w.num == c.num }) {
 			return fail.Hint(fmt.Errorf("column %q may not be NULL, has no default, and is not among those written", c.Name), "write it too, or give it a default")
 		}
 	}

@@ -275,6 +275,9 @@ func (w *Writer) acked() int64 {
 func (w *Writer) Flush(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
 	until := make([]int64, len(w.lanes))
 	for i, l := range w.lanes {
 		l.submit()
@@ -314,8 +317,8 @@ func (w *Writer) await(ctx context.Context, ok func() bool) error {
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if w.closed {
-		w.mu.Unlock()
-		return nil
+		defer w.mu.Unlock()
+		return w.err
 	}
 	w.mu.Unlock()
 	err := w.Flush(ctx)
