@@ -39,7 +39,7 @@ func (w *wire) run(ctx context.Context, p *plan, o *Options, f form, rows []outR
 	if !tell && !w.pooled {
 		return "", w.exchange(p, f, rows, s)
 	}
-	opening := "BEGIN"
+	opening := "BEGIN ISOLATION LEVEL READ COMMITTED"
 	if w.pooled {
 		opening += "; " + o.session(true)
 	}

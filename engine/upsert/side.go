@@ -22,6 +22,7 @@ type side struct {
 
 	mu    sync.Mutex
 	conn  *pgx.Conn
+	local bool              // a pooler stands between: settings must end with the transaction
 	seen  map[string]string // how the server writes a value, by column and text
 	first string            // WAL position at the beginning
 	wal   atomic.Int64      // bytes since then; -1 unknown
@@ -41,12 +42,35 @@ func (s *side) connected(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, "SET statement_timeout = '60s'; SET lock_timeout = '10s'; SET standard_conforming_strings = on; SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1", pgx.QueryExecModeSimpleProtocol); err != nil {
+	var pid uint32
+	if err = conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()").Scan(&pid); err == nil {
+		if s.local = pid != conn.PgConn().PID(); !s.local {
+			_, err = conn.Exec(ctx, sideSettings("SET "), pgx.QueryExecModeSimpleProtocol)
+		}
+	}
+	if err != nil {
 		_ = conn.Close(ctx)
 		return nil, fmt.Errorf("ready the session: %w", err)
 	}
 	s.conn = conn
 	return conn, nil
+}
+
+func sideSettings(word string) string {
+	return word + strings.Join([]string{"statement_timeout = '60s'", "lock_timeout = '10s'", "standard_conforming_strings = on",
+		"datestyle = 'ISO'", "intervalstyle = 'postgres'", "bytea_output = 'hex'", "extra_float_digits = 1"}, "; "+word)
+}
+
+// set runs f with the settings in force.
+func (s *side) set(ctx context.Context, conn *pgx.Conn, f func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if s.local {
+			if _, err := tx.Exec(ctx, sideSettings("SET LOCAL "), pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		return f(tx)
+	})
 }
 
 func (s *side) close() {
@@ -84,7 +108,11 @@ func (s *side) prepare(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, explain(conflictForm, p), pgx.QueryExecModeSimpleProtocol); err != nil {
+	err = s.set(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, explain(conflictForm, p), pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if err != nil {
 		return nil, denied(err, p)
 	}
 	s.wal.Store(-1)
@@ -151,7 +179,9 @@ func (s *side) ask(ctx context.Context, c *column, text []byte) ([]byte, error) 
 	}
 	var v string
 	err := s.persist(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT $1::text::"+c.cast+"::text", string(text)).Scan(&v)
+		return s.set(ctx, conn, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, "SELECT $1::text::"+c.cast+"::text", string(text)).Scan(&v)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -50,14 +50,13 @@ func (o Options) session(local bool) string {
 		"client_min_messages = error",
 		"standard_conforming_strings = on",
 	}
+	settings = append(settings,
+		"plan_cache_mode = force_generic_plan", "jit = off",
+		// With few rows on one side a look-up by key each is right; the
+		// planner does not know how few they are.
+		"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off", "enable_bitmapscan = off", "enable_material = off")
 	if !local {
-		settings = append(settings,
-			"default_transaction_isolation = 'read committed'", // else concurrent writers fail each other
-			"datestyle = 'ISO'", "intervalstyle = 'postgres'", "bytea_output = 'hex'", "extra_float_digits = 1",
-			"plan_cache_mode = force_generic_plan", "jit = off",
-			// With few rows on one side a look-up by key each is right; the
-			// planner does not know how few they are.
-			"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off", "enable_bitmapscan = off", "enable_material = off")
+		settings = append(settings, "default_transaction_isolation = 'read committed'") // else concurrent writers fail each other
 	}
 	return word + strings.Join(settings, "; "+word)
 }
