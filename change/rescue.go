@@ -107,12 +107,11 @@ func (r *run) start(ctx context.Context, srv Server) error {
 	if err == nil || srv.Program == "" {
 		return err
 	}
-	c := host.Cmd{Argv: []string{path.Join(path.Dir(srv.Program), "pg_ctl"), "restart", "-D", srv.DataDir, "-m", "fast", "-w", "-t", "50", "-s", "-l", "/dev/null"}}
-	if st, err := r.w.Stat(srv.DataDir); err == nil {
-		c.As = &host.Account{Name: strconv.Itoa(srv.Owner), UID: srv.Owner, GID: st.GID, Home: "/"}
+	st, serr := r.w.Stat(srv.DataDir)
+	if serr != nil {
+		return errors.Join(err, serr)
 	}
-	_, err = c.Run(ctx, 1<<20)
-	return err
+	return host.PGCtl(ctx, host.Running{DataDir: srv.DataDir, Program: srv.Program, Owner: srv.Owner, Log: srv.Log}, st.GID)
 }
 
 // reach makes sure that machine and server are those of the change. A server

@@ -27,6 +27,7 @@ type Server struct {
 	Unit    string `json:"unit,omitempty"`
 	Program string `json:"program,omitempty"`
 	Owner   int    `json:"owner,omitempty"` // user id
+	Log     string `json:"log,omitempty"`   // file that its standard error goes to
 }
 
 // Conninfo is a connection string that leads to the server again, from this
@@ -83,7 +84,7 @@ func identify(ctx context.Context, r host.Reader) (Server, error) {
 		PGRunning(context.Context) (host.Running, error)
 	}); ok {
 		if run, err := l.PGRunning(ctx); err == nil {
-			s.Unit, s.Program, s.Owner = run.Unit, run.Program, run.Owner
+			s.Unit, s.Program, s.Owner, s.Log = run.Unit, run.Program, run.Owner, run.Log
 		}
 	}
 	return s, nil

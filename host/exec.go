@@ -98,10 +98,30 @@ func (c Cmd) build(ctx context.Context) (*exec.Cmd, error) {
 	x.ExtraFiles = c.Extra
 	x.SysProcAttr = &syscall.SysProcAttr{Setsid: c.Detach, Pdeathsig: c.DieWithUs}
 	if c.As != nil && c.As.UID != os.Getuid() {
-		x.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(c.As.UID), Gid: uint32(c.As.GID)}
+		x.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(c.As.UID), Gid: uint32(c.As.GID), Groups: groupsOf(c.As.UID)}
 		x.Env = append(x.Env, "HOME="+c.As.Home, "USER="+c.As.Name)
 	}
 	return x, nil
+}
+
+// groupsOf lists the further groups of an account, as a login gives them: a
+// server may read its key by one of them (Debian's ssl-cert).
+func groupsOf(uid int) []uint32 {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return nil
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return nil
+	}
+	var out []uint32
+	for _, id := range ids {
+		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+			out = append(out, uint32(n))
+		}
+	}
+	return out
 }
 
 // Run runs c to its end and returns what it wrote to standard output, at

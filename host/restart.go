@@ -23,6 +23,7 @@ type Running struct {
 	Program string // path of the postgres binary
 	Owner   int    // uid that it runs as
 	Unit    string // systemd unit, "" if none
+	Log     string // file that its standard error goes to, "" if that is none
 }
 
 // PGRunning finds the process behind the server that PG talks to.
@@ -58,7 +59,39 @@ func (l *Local) PGRunning(ctx context.Context) (Running, error) {
 	if err != nil {
 		return Running{}, fmt.Errorf("find the server's program: %w", absent(err))
 	}
-	return Running{DataDir: dir, PID: pid, Program: exe, Owner: st.UID, Unit: l.unitOf(pid)}, nil
+	return Running{DataDir: dir, PID: pid, Program: exe, Owner: st.UID, Unit: l.unitOf(pid), Log: l.logOf(pid)}, nil
+}
+
+// logOf is the file that a process writes its standard error to.
+func (l *Local) logOf(pid int) string {
+	to, err := os.Readlink(l.path(fmt.Sprintf("/proc/%d/fd/2", pid)))
+	if err != nil || !filepath.IsAbs(to) {
+		return ""
+	}
+	if st, err := l.Stat(to); err != nil || !st.Mode.IsRegular() {
+		return ""
+	}
+	return to
+}
+
+// PGCtl restarts, or starts, a server that no unit keeps, as the given group
+// of its account. Its log goes on where it was, if the account may write there.
+func PGCtl(ctx context.Context, r Running, group int) error {
+	ctx, stop := context.WithTimeout(ctx, 60*time.Second)
+	defer stop()
+	var as *Account
+	if os.Getuid() == 0 && r.Owner != 0 {
+		as = &Account{Name: strconv.Itoa(r.Owner), UID: r.Owner, GID: group, Home: "/"}
+	}
+	log := os.DevNull
+	if r.Log != "" {
+		if _, err := (Cmd{Argv: []string{"test", "-w", r.Log}, As: as}).Run(ctx, 1); err == nil {
+			log = r.Log
+		}
+	}
+	_, err := Cmd{As: as, Argv: []string{filepath.Join(filepath.Dir(r.Program), "pg_ctl"), "restart", "-D", r.DataDir,
+		"-m", "fast", "-w", "-t", "50", "-s", "-l", log}}.Run(ctx, 1<<20)
+	return err
 }
 
 func absInt(n int64) int64 { return max(n, -n) }
@@ -102,18 +135,11 @@ func (l *Local) PGRestart(ctx context.Context) error {
 }
 
 func (l *Local) pgCtl(ctx context.Context, r Running) error {
-	c := Cmd{Argv: []string{filepath.Join(filepath.Dir(r.Program), "pg_ctl"), "restart", "-D", r.DataDir, "-m", "fast", "-w", "-t", "50", "-s", "-l", "/dev/null"}}
-	if os.Getuid() == 0 && r.Owner != 0 {
-		st, err := l.Stat(r.DataDir)
-		if err != nil {
-			return err
-		}
-		c.As = &Account{Name: strconv.Itoa(r.Owner), UID: r.Owner, GID: st.GID, Home: "/"}
+	st, err := l.Stat(r.DataDir)
+	if err != nil {
+		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, 60*time.Second)
-	defer stop()
-	_, err := c.Run(ctx, 1<<20)
-	return err
+	return PGCtl(ctx, r, st.GID)
 }
 
 // awaitPG waits up to 60 s until the server answers again.
