@@ -185,7 +185,15 @@ func (r *run) back(ctx context.Context, leave map[int]bool) error {
 func (r *run) backOne(ctx context.Context, s PlannedStep, again bool) (did bool, err error) {
 	now, err := s.Step.Read(ctx, r.w)
 	if err == nil && (now.reached(s.Before) || again && r.later && now.kept(s.Before)) {
-		return false, nil
+		undo, ok := s.Undo.(Setting)
+		if !now.guessed || !ok || again {
+			return false, nil
+		}
+		r.o.say("taking back what may be stored: %s", s.Undo)
+		if err := undo.drop(ctx, r.w); err != nil {
+			return true, fmt.Errorf("take back %s: %w", s.Step.Object(), err)
+		}
+		return true, nil
 	}
 	crash.At("change.undo-before")
 	r.o.say("taking back: %s", s.Undo)

@@ -91,6 +91,7 @@ func (s Setting) Read(ctx context.Context, r host.Reader) (State, error) {
 	var notes []string
 	for _, n := range s.names() {
 		h := hs[n]
+		st.guessed = st.guessed || !h.exact
 		if h.stored != nil {
 			st.Stored[n] = listForm(n, *h.stored)
 		}
@@ -151,6 +152,20 @@ func (s Setting) Apply(ctx context.Context, w host.Writer) error {
 		}
 	}
 	return nil // nothing waits for a restart: spare the connections
+}
+
+// drop does what Apply does where it cannot be seen whether anything is left
+// to do. What we have no right to, we cannot have done before.
+func (s Setting) drop(ctx context.Context, w host.Writer) error {
+	for _, stmt := range s.statements() {
+		if err := w.PGExec(ctx, stmt); err != nil && !errors.Is(err, fail.ErrDenied) {
+			return fmt.Errorf("%s: %w", stmt, err)
+		}
+	}
+	if err := reload(ctx, w); !errors.Is(err, fail.ErrDenied) {
+		return err
+	}
+	return nil
 }
 
 // reload has the server read its configuration again and waits until our own

@@ -85,10 +85,13 @@ func readFiles(ctx context.Context, r host.Reader, names []string, out map[strin
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
 		for _, h := range out {
 			h.exact = true
 		}
-		return err
+		return nil
 	})
 }
 
@@ -97,8 +100,12 @@ func readFiles(ctx context.Context, r host.Reader, names []string, out map[strin
 func guessFiles(out map[string]*held, denied error) error {
 	for _, h := range out {
 		switch {
-		case h.source == "configuration file" && h.sourceFile == nil, h.pending:
-			return fail.Hint(denied, "GRANT pg_read_all_settings TO the user, or connect as a superuser")
+		case h.source == "configuration file" && h.sourceFile == nil:
+			return denied
+		case h.pending:
+			// Not wrapped: the general hint about looking would not help.
+			return fail.Hint(fmt.Errorf("%w: %s", fail.ErrDenied, denied),
+				"connect as a superuser, or: GRANT SELECT ON pg_file_settings TO the user; GRANT EXECUTE ON FUNCTION pg_show_all_file_settings() TO the user")
 		case h.source == "configuration file" && strings.HasSuffix(*h.sourceFile, "/postgresql.auto.conf"):
 			v := h.shown(h.reset)
 			h.stored = &v

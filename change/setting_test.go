@@ -78,6 +78,7 @@ func TestSettings(t *testing.T) {
 	t.Run("pending", func(t *testing.T) { settingPending(t, s, h) })
 	t.Run("rescue", func(t *testing.T) { serverThatDoesNotStart(t, s, h) })
 	t.Run("rights", func(t *testing.T) { settingRights(t, s, h) })
+	t.Run("stored blindly", func(t *testing.T) { settingStoredBlindly(t, s, h) })
 	t.Run("database", func(t *testing.T) { overriddenInDatabase(t, s, h) })
 }
 
@@ -314,6 +315,41 @@ func settingRights(t *testing.T, s *pglocal.Server, h *host.Local) {
 	defer low.Close()
 	if _, err := Prepare(ctx, low, set("max_wal_size", "8GB")); !errors.Is(err, fail.ErrDenied) || !strings.Contains(fail.HintOf(err), "GRANT") {
 		t.Errorf("plan with too few rights: %v; hint %q", err, fail.HintOf(err))
+	}
+}
+
+// A role that may store a setting and may do nothing else: what it stored is
+// taken back although it cannot be seen.
+func settingStoredBlindly(t *testing.T, s *pglocal.Server, h *host.Local) {
+	for _, q := range []string{"create role half login", "grant pg_monitor to half", "grant alter system on parameter work_mem, max_connections to half"} {
+		if err := h.PGExec(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	half := host.Open(host.Options{WithPG: true, DSN: s.DSN() + " user=half"})
+	defer half.Close()
+	auto := autoConf(t, s)
+	for _, name := range []string{"work_mem", "max_connections"} {
+		value := map[string]string{"work_mem": "8MB", "max_connections": "90"}[name]
+		p := prepare(t, half, Change{Steps: Steps{Setting{Values: map[string]string{name: value}, Restart: name == "max_connections"}}})
+		_, err := Apply(ctx, half, p, Options{Journal: newJournal(t), Accept: []string{AcceptRestart}})
+		if fail.Code(err) != fail.Reverted || !strings.Contains(fail.HintOf(err), `GRANT EXECUTE ON FUNCTION pg_reload_conf() TO "half"`) {
+			t.Errorf("apply of %s: %v; hint %q", name, err, fail.HintOf(err))
+		}
+		if got := autoConf(t, s); got != auto {
+			t.Errorf("%s: left in postgresql.auto.conf: %q", name, got)
+		}
+	}
+	if err := h.PGExec(ctx, "grant execute on function pg_reload_conf() to half"); err != nil {
+		t.Fatal(err)
+	}
+	p := prepare(t, half, Change{Steps: Steps{Setting{Values: map[string]string{"max_connections": "90"}, Restart: true}}})
+	_, err := Apply(ctx, half, p, Options{Journal: newJournal(t), Accept: []string{AcceptRestart}})
+	if fail.Code(err) != fail.Reverted || !strings.Contains(fail.HintOf(err), "GRANT SELECT ON pg_file_settings") {
+		t.Errorf("apply: %v; hint %q", err, fail.HintOf(err))
+	}
+	if got := autoConf(t, s); got != auto {
+		t.Errorf("left in postgresql.auto.conf: %q", got)
 	}
 }
 

@@ -57,6 +57,9 @@ type State struct {
 	// Note tells what the values alone do not, e.g. "restart pending". It is
 	// shown, not compared.
 	Note string `json:"note,omitempty"`
+	// guessed says that Stored was worked out from what is in force, because
+	// the files could not be read: a line that was not loaded is not in it.
+	guessed bool
 }
 
 // Same says whether two states are alike in all that is compared.

@@ -259,12 +259,27 @@ func (l *Local) PGExec(ctx context.Context, sql string) error {
 	if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 		var pe *pgconn.PgError
 		if errors.As(err, &pe) && pe.Code == "42501" {
-			return fail.Hint(fmt.Errorf("%w: %w", fail.ErrDenied, err),
-				"changing server settings needs a superuser, or (PostgreSQL 15 and newer): GRANT ALTER SYSTEM ON PARAMETER … TO the user")
+			return fail.Hint(fmt.Errorf("%w: %w", fail.ErrDenied, err), "connect as a superuser, or let one give the right: %s", grantFor(sql, cfgUser(conn)))
 		}
 		return err
 	}
 	return nil
+}
+
+func cfgUser(c *pgx.Conn) string { return pgx.Identifier{c.Config().User}.Sanitize() }
+
+// grantFor is the right that a statement of a change takes.
+func grantFor(sql, user string) string {
+	words := strings.Fields(sql)
+	switch {
+	case len(words) > 3 && strings.EqualFold(words[0]+" "+words[1], "alter system"):
+		return fmt.Sprintf("GRANT ALTER SYSTEM ON PARAMETER %s TO %s (PostgreSQL 15 and newer)", words[3], user)
+	case strings.Contains(sql, "pg_reload_conf"):
+		return "GRANT EXECUTE ON FUNCTION pg_reload_conf() TO " + user
+	case len(words) > 1 && strings.EqualFold(words[1], "extension"):
+		return "GRANT CREATE ON DATABASE … TO " + user + " (for extensions that are trusted)"
+	}
+	return "see the server's own words above"
 }
 
 // Ping connects to the server, if that has not been done, and says why it
