@@ -38,7 +38,7 @@ type Lab struct {
 	Measures []trial.Measure
 	Params   []trial.Param
 	Rounds   int           // that are run at most, unless asked otherwise; 0 is 8
-	Budget   time.Duration // for measuring, unless asked otherwise; 0 is 2 min 30 s
+	Budget   time.Duration // for measuring, unless asked otherwise; 0 is 2 min 45 s
 	// New checks the parameters (all present, defaults filled in) and returns
 	// the experiment. Its error is a usage error that names the parameter. It
 	// must not touch the machine: pages are made from it, too.

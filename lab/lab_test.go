@@ -237,6 +237,29 @@ func TestInterruptedKeepsWholeRounds(t *testing.T) {
 	}
 }
 
+func TestWhatSetupMadeIsTakenAway(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		l, log := fake(true, 1, 2), ""
+		inner := l.New
+		l.New = func(p map[string]string) (Experiment, error) {
+			e, err := inner(p)
+			e.Setup = func(_ context.Context, s *Stand, _ func(string)) error {
+				s.Defer(func() error { log += "first "; return fmt.Errorf("cannot") })
+				s.Defer(func() error { log += "last "; return nil })
+				if broken {
+					return fmt.Errorf("broken")
+				}
+				return nil
+			}
+			return e, err
+		}
+		_, err := Run(t.Context(), l, Options{Rounds: 1}, Env{}, nil)
+		if log != "last first " || err == nil || !strings.Contains(err.Error(), "cannot") || broken != strings.Contains(err.Error(), "broken") {
+			t.Errorf("broken=%v: %q, %v", broken, log, err)
+		}
+	}
+}
+
 func TestUsageErrors(t *testing.T) {
 	l := fake(true, 1, 2)
 	for _, o := range []Options{{Rounds: -1}, {Rounds: stats.MaxPairs + 1}, {Budget: -1}, {Params: map[string]string{"n": "x"}}, {Params: map[string]string{"m": "1"}}} {

@@ -46,7 +46,7 @@ type Env struct {
 
 const (
 	defaultRounds = 8
-	defaultBudget = 150 * time.Second
+	defaultBudget = 165 * time.Second
 )
 
 // The largest chance of a false verdict in a whole run, and what counts as a

@@ -26,7 +26,12 @@ type Stand struct {
 	server  *pglocal.Server
 	host    *host.Local
 	control *pgx.Conn // the runner's own connection
+	after   []func() error
 }
+
+// Defer has f called when the lab is over, however it ends, the last first and
+// before the server stops. It is for what Setup makes outside of the server.
+func (s *Stand) Defer(f func() error) { s.after = append(s.after, f) }
 
 // Connect opens a connection to the stand's server, with application_name
 // headroom. The caller closes it.
@@ -167,6 +172,9 @@ func (s *stands) room(st *Stand) error {
 func (s *stands) close() error {
 	var errs []error
 	for _, st := range s.all {
+		for _, f := range slices.Backward(st.after) {
+			errs = append(errs, f())
+		}
 		if st.control != nil {
 			ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 			_ = st.control.Close(ctx) // the server is stopped next, whatever became of the connection

@@ -30,7 +30,8 @@ var UpsertSizes = &lab.Lab{
 	Params: []trial.Param{
 		{Name: "sizes", Doc: "sizes of a document in bytes, the first is the base", Default: "100,1000,10000,100000", Check: func(v string) error { _, err := sizes(v); return err }},
 		{Name: "keys", Doc: "rows in the table, for small documents", Default: "50000", Check: whole(100, 10_000_000)},
-		clientsParam, secondsParam,
+		clientsParam,
+		{Name: "seconds", Doc: secondsParam.Doc, Default: "1", Check: seconds},
 	},
 	New: func(p map[string]string) (lab.Experiment, error) {
 		n := numbers(p)
@@ -78,11 +79,11 @@ func sizes(v string) (out []int64, err error) {
 }
 
 // sized is the work with documents of a size: batches of 4 MB at most, tables
-// of 64 MB or so, and keys enough for every client's batch.
+// of 32 MB or so, and keys enough for every client's batch.
 func sized(n numbers, size int64) writing {
 	w := writing{numbers: n, bytes: size, clients: n.int("clients")}
 	w.batch = min(max(4<<20/size, 2), 1000)
-	w.keys = max(min(n.int("keys"), 64<<20/size), 100)
+	w.keys = max(min(n.int("keys"), 32<<20/size), 100)
 	w.batch = max(min(w.batch, w.keys/w.clients/2), 2)
 	return w
 }
