@@ -16,10 +16,6 @@ import (
 // Workloads lists the work that PostgreSQL changes can be tried on.
 var Workloads = []*trial.Workload{Upsert, TPCB, Select, Script}
 
-// trialSchema holds the tables of all workloads, so that taking them away
-// touches nothing else. A schema of that name is ours.
-const trialSchema = "headroom_trial"
-
 // whole checks for a whole number from lo to hi.
 func whole(lo, hi int) func(string) error {
 	return func(v string) error {

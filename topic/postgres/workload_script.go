@@ -78,6 +78,8 @@ type scripted struct {
 	newConn         bool
 	vars            map[string]string
 	setup, teardown string // SQL
+	home            *schema
+	made            *bool // the setup file ran through
 }
 
 func builtinWork(script func() *pgscript.Script) func(map[string]string) (trial.Work, error) {
@@ -89,7 +91,7 @@ func builtinWork(script func() *pgscript.Script) func(map[string]string) (trial.
 }
 
 func scriptedOf(p map[string]string) (scripted, error) {
-	w := scripted{protocol: pgscript.Protocol(p["protocol"]), newConn: p["connect"] == "each", tries: 1}
+	w := scripted{protocol: pgscript.Protocol(p["protocol"]), newConn: p["connect"] == "each", tries: 1, home: &schema{}, made: new(bool)}
 	var err1, err2 error
 	w.clients, err1 = strconv.Atoi(p["clients"])
 	w.scale, err2 = strconv.Atoi(p["scale"])
@@ -174,24 +176,23 @@ func (w scripted) Setup(ctx context.Context, s *trial.Stand, say func(string)) e
 	}
 	if w.scale > 0 {
 		say(fmt.Sprintf("filling pgbench's tables, scale %d", w.scale))
-		if err := w.fill(ctx, s); err != nil {
+		if err := w.fill(ctx, s, say); err != nil {
 			return fmt.Errorf("set up pgbench's tables: %w", err)
 		}
 	}
 	if w.setup != "" {
 		say("running the setup file")
 		if err := script(ctx, s.DSN, w.setup); err != nil {
-			return fmt.Errorf("run the setup file: %w", err)
+			return fail.Hint(fmt.Errorf("run the setup file: %w", err), "correct it; the teardown file was not run: what is there may be somebody else's")
 		}
+		*w.made = true
 	}
 	return nil
 }
 
 // fill makes pgbench's tables anew in our own schema.
-func (w scripted) fill(ctx context.Context, s *trial.Stand) error {
-	err := script(ctx, s.DSN, "drop schema if exists "+trialSchema+" cascade", "create schema "+trialSchema,
-		"comment on schema "+trialSchema+" is 'made by headroom try; safe to drop'")
-	if err != nil {
+func (w scripted) fill(ctx context.Context, s *trial.Stand, say func(string)) error {
+	if err := w.home.make(ctx, s, say); err != nil {
 		return err
 	}
 	c, err := pgwire.Connect(ctx, inSchema(s.DSN))
@@ -217,13 +218,13 @@ func inSchema(dsn string) string {
 // Teardown implements trial.Work.
 func (w scripted) Teardown(ctx context.Context, s *trial.Stand) error {
 	var err error
-	if w.teardown != "" {
+	if w.teardown != "" && (*w.made || w.setup == "") {
 		if err = script(ctx, s.DSN, w.teardown); err != nil {
 			err = fmt.Errorf("run the teardown file: %w", err)
 		}
 	}
 	if w.scale > 0 {
-		err = errors.Join(err, dropSchema(ctx, s))
+		err = errors.Join(err, w.home.remove(ctx, s))
 	}
 	return err
 }
@@ -231,6 +232,9 @@ func (w scripted) Teardown(ctx context.Context, s *trial.Stand) error {
 // Open implements trial.Work.
 func (w scripted) Open(ctx context.Context, s *trial.Stand) (trial.Session, error) {
 	dsn := s.DSN
+	if err := w.home.keep(ctx, s); err != nil {
+		return nil, err
+	}
 	if w.scale > 0 {
 		dsn = inSchema(dsn)
 	}

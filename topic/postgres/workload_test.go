@@ -255,3 +255,97 @@ func TestSearchPathGoesIntoAnyDSN(t *testing.T) {
 		}
 	}
 }
+
+// A schema of our name that somebody else made is left alone, and so is one
+// that another trial works in.
+func TestALiveServersSchemaIsOursOrLeftAlone(t *testing.T) {
+	s := stand(t)
+	s.Live = true
+	say := []string{}
+	begin := func(w *trial.Workload, given ...string) (trial.Work, error) {
+		work, err := w.New(filled(w, given...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return work, work.Setup(t.Context(), s, func(x string) { say = append(say, x) })
+	}
+	small := [][]string{{"keys", "1000", "batch", "10"}, {"scale", "1"}}
+	if err := script(t.Context(), s.DSN, "create schema "+trialSchema, "create table "+trialSchema+".precious ()"); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range []*trial.Workload{Upsert, TPCB} {
+		work, err := begin(w, small[i]...)
+		if err == nil || !strings.Contains(err.Error(), "no trial made") || !strings.Contains(fail.HintOf(err), "RENAME") {
+			t.Errorf("%s: %v", w.Name, err)
+		}
+		if err := work.Teardown(t.Context(), s); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := ask(t, s, "select count(*)::text from "+trialSchema+".precious"); got != "0" {
+		t.Error(got)
+	}
+	if err := script(t.Context(), s.DSN, "drop schema "+trialSchema+" cascade"); err != nil {
+		t.Fatal(err)
+	}
+	first, err := begin(Select, "scale", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := begin(Upsert, small[0]...)
+	if fail.Code(err) != fail.Locked {
+		t.Errorf("two at once: %v", err)
+	}
+	if err := second.Teardown(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	if got := ask(t, s, "select count(*)::text from "+trialSchema+".pgbench_branches"); got != "1" {
+		t.Error(got)
+	}
+	if err := first.(scripted).home.free(); err != nil { // as kill -9 does
+		t.Fatal(err)
+	}
+	var third trial.Work
+	need.Eventually(t, 10*time.Second, "the lock is free", func() bool {
+		third, err = begin(TPCB, "scale", "1")
+		return err == nil
+	})
+	if !strings.Contains(strings.Join(say, "\n"), "which an interrupted trial left") {
+		t.Errorf("%q", say)
+	}
+	if err := third.Teardown(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	if got := ask(t, s, "select count(*)::text from pg_namespace where nspname = '"+trialSchema+"'"); got != "0" {
+		t.Error("the schema is left")
+	}
+}
+
+// A setup file that fails because its table is there already has not made that
+// table: the teardown file would take away somebody else's.
+func TestAFailedSetupFileIsNotTornDown(t *testing.T) {
+	s := stand(t)
+	s.Live = true
+	if err := script(t.Context(), s.DSN, "create table orders as select 1 as n"); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"up.sql": "create table orders (n int);", "down.sql": "drop table orders;", "x.sql": "select n from orders;"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work, err := Script.New(filled(Script, "files", filepath.Join(dir, "x.sql"), "setup", filepath.Join(dir, "up.sql"), "teardown", filepath.Join(dir, "down.sql")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Setup(t.Context(), s, func(string) {}); err == nil || !strings.Contains(fail.HintOf(err), "teardown file was not run") {
+		t.Error(err)
+	}
+	if err := work.Teardown(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	if got := ask(t, s, "select n::text from public.orders"); got != "1" {
+		t.Error(got)
+	}
+}

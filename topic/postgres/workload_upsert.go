@@ -34,7 +34,7 @@ var Upsert = &trial.Workload{
 	},
 	Measures: append([]trial.Measure{{Name: "rate", Unit: unit.PerSecond, Higher: true, Noun: "upserts/s"}}, latencyMeasures("a batch")...),
 	New: func(p map[string]string) (trial.Work, error) {
-		u := upsert{zipf: p["keydist"] == "zipf", unlogged: p["table"] == "unlogged", lazy: p["durability"] == "off", autovacuum: p["autovacuum"] == "on"}
+		u := upsert{home: &schema{}, zipf: p["keydist"] == "zipf", unlogged: p["table"] == "unlogged", lazy: p["durability"] == "off", autovacuum: p["autovacuum"] == "on"}
 		for name, to := range map[string]*int{"keys": &u.keys, "bytes": &u.bytes, "batch": &u.batch, "clients": &u.clients, "fillfactor": &u.fill} {
 			n, err := strconv.Atoi(p[name])
 			if err != nil {
@@ -52,6 +52,7 @@ var Upsert = &trial.Workload{
 type upsert struct {
 	keys, bytes, batch, clients, fill int
 	zipf, unlogged, lazy, autovacuum  bool
+	home                              *schema
 }
 
 const upsertTable = trialSchema + ".upsert"
@@ -68,12 +69,10 @@ func (u upsert) Setup(ctx context.Context, s *trial.Stand, say func(string)) err
 		kind = "unlogged "
 	}
 	say(fmt.Sprintf("filling a table with %s documents", unit.Format(float64(u.keys), unit.Count)))
-	err := script(ctx, s.DSN,
-		"create schema if not exists "+trialSchema,
-		"comment on schema "+trialSchema+" is 'made by headroom try; safe to drop'",
-		"drop table if exists "+upsertTable,
-		fmt.Sprintf("create %stable %s (k bigint not null, doc jsonb not null) with (fillfactor = %d, autovacuum_enabled = %t)", kind, upsertTable, u.fill, u.autovacuum),
-	)
+	err := u.home.make(ctx, s, say)
+	if err == nil {
+		err = script(ctx, s.DSN, fmt.Sprintf("create %stable %s (k bigint not null, doc jsonb not null) with (fillfactor = %d, autovacuum_enabled = %t)", kind, upsertTable, u.fill, u.autovacuum))
+	}
 	if err == nil {
 		err = u.fillAll(ctx, s.DSN)
 	}
@@ -121,12 +120,5 @@ func filler(size int) string {
 
 // Teardown implements trial.Work.
 func (u upsert) Teardown(ctx context.Context, s *trial.Stand) error {
-	return dropSchema(ctx, s)
-}
-
-func dropSchema(ctx context.Context, s *trial.Stand) error {
-	if err := script(ctx, s.DSN, "drop schema if exists "+trialSchema+" cascade"); err != nil {
-		return fmt.Errorf("remove the trial's tables: %w", err)
-	}
-	return nil
+	return u.home.remove(ctx, s)
 }

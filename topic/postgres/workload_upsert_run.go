@@ -20,6 +20,9 @@ const upsertSQL = `insert into ` + upsertTable + ` (k, doc) select * from unnest
 
 // Open implements trial.Work.
 func (u upsert) Open(ctx context.Context, s *trial.Stand) (trial.Session, error) {
+	if err := u.home.keep(ctx, s); err != nil {
+		return nil, fmt.Errorf("open pg.upsert: %w", err)
+	}
 	out := &upserting{upsert: u}
 	for i := range u.clients {
 		c, err := u.connect(ctx, s.DSN)
