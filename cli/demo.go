@@ -57,6 +57,7 @@ type show struct {
 	server   *pglocal.Server
 	host     *host.Local
 	state    string // folder for the demo's own journal
+	remove   func() error
 	machine  machine
 	budget   time.Duration
 	major    int
@@ -64,13 +65,16 @@ type show struct {
 }
 
 func (a *app) runDemo(ctx context.Context, budget time.Duration, major int) error {
-	state, err := os.MkdirTemp("", "headroom-demo-")
+	own, err := host.OwnDirs()
 	if err != nil {
-		return fmt.Errorf("make a folder for the demo: %w", err)
+		return err
 	}
-	s := &show{app: a, state: state, budget: budget, major: major, progress: report.NewProgress(a.err, os.Getenv)}
+	s := &show{app: a, budget: budget, major: major, progress: report.NewProgress(a.err, os.Getenv)}
 	if s.out, err = report.Open(nil, a.out, os.Getenv); err != nil {
 		return err
+	}
+	if s.state, s.remove, err = trial.Scratch("", own, s.found); err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	err = s.play(ctx)
 	s.progress.Done()
@@ -100,8 +104,11 @@ func (s *show) close() error {
 	if s.server != nil {
 		err = s.server.Stop()
 	}
-	return errors.Join(err, s.out.Close(), os.RemoveAll(s.state))
+	return errors.Join(err, s.out.Close(), s.remove())
 }
+
+// found keeps in sight what a killed run left and what became of it.
+func (s *show) found(text string) { s.progress.Note(trial.Found + text) }
 
 func (s *show) step(n int, text string) {
 	s.progress.Note("")
@@ -139,7 +146,7 @@ func (s *show) play(ctx context.Context) error {
 
 func (s *show) load(ctx context.Context) error {
 	var err error
-	s.server, err = pglocal.Start(ctx, pglocal.Options{Name: "headroom-demo", Major: s.major, Progress: s.progress.Say})
+	s.server, err = pglocal.Start(ctx, pglocal.Options{Name: "headroom-demo", Major: s.major, Fresh: true, Progress: s.progress.Say, Found: s.found})
 	if err != nil {
 		return err
 	}
@@ -248,7 +255,7 @@ func (s *show) try(ctx context.Context, f check.Finding) error {
 	if err != nil {
 		return err
 	}
-	env.Facts, env.Still = []fact.Any{}, nil
+	env.Facts, env.Still, env.Fresh = []fact.Any{}, nil, true
 	res, err := trial.Run(ctx, exp, env, s.progress.Event)
 	s.progress.Done()
 	if err != nil {

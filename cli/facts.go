@@ -10,7 +10,6 @@ import (
 
 	"headroom/fact"
 	"headroom/fail"
-	"headroom/host"
 	"headroom/report"
 	"headroom/topic/all"
 )
@@ -51,6 +50,11 @@ func (a *app) runFacts(ctx context.Context, m *machine, names []string, save, fi
 		return err
 	}
 	defer out.Close()
+	saved, err := report.OpenFile(save)
+	if err != nil {
+		return err
+	}
+	defer saved.Close()
 	set, unreachable, err := a.look(ctx, m, file, want)
 	if err != nil {
 		return err
@@ -60,7 +64,7 @@ func (a *app) runFacts(ctx context.Context, m *machine, names []string, save, fi
 		if err := set.Save(&b); err != nil {
 			return err
 		}
-		if err := host.WriteDurable(save, b.Bytes(), 0o600); err != nil {
+		if err := saved.Write(b.Bytes(), 0o600); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.err, "saved %d facts to %s; read them anywhere with: headroom check --facts %s\n", len(set.Names()), save, save)

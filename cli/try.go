@@ -97,6 +97,11 @@ func (a *app) runTry(ctx context.Context, t *trying, words []string) error {
 		return err
 	}
 	defer out.Close()
+	bench, err := report.OpenFile(t.bench)
+	if err != nil {
+		return err
+	}
+	defer bench.Close()
 	h := t.open(a)
 	defer h.Close()
 	dirs, err := host.OwnDirs()
@@ -117,22 +122,19 @@ func (a *app) runTry(ctx context.Context, t *trying, words []string) error {
 	res, err := trial.Run(ctx, exp, env, progress.Event)
 	progress.Done()
 	if res != nil && len(res.Rounds) > 0 {
-		if perr := errors.Join(out.Print("Headroom: trial", report.Trial(res)), t.saveBench(res)); perr != nil {
+		if perr := errors.Join(out.Print("Headroom: trial", report.Trial(res)), saveBench(bench, res)); perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
 	return err
 }
 
-func (t *trying) saveBench(res *trial.Result) error {
-	if t.bench == "" {
-		return nil
-	}
+func saveBench(f *report.File, res *trial.Result) error {
 	var b bytes.Buffer
 	if err := res.Bench(&b); err != nil {
 		return err
 	}
-	return host.WriteDurable(t.bench, b.Bytes(), 0o644)
+	return f.Write(b.Bytes(), 0o644)
 }
 
 // experiment makes the arms of the command line.

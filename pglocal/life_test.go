@@ -279,7 +279,7 @@ func TestSweepEndsOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	s, err := Start(t.Context(), Options{Parent: parent, Progress: func(m string) { told = append(told, m) }})
+	s, err := Start(t.Context(), Options{Parent: parent, Found: func(m string) { told = append(told, m) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,9 @@ type Options struct {
 	Parent string
 	// NoFsync sets fsync = off: faster, and worthless for measuring writes.
 	NoFsync bool
+	// Fresh has initdb run for this server alone, which takes a second or two:
+	// no template is kept for the next.
+	Fresh bool
 	// InitArgs are further arguments of initdb, such as "--data-checksums".
 	InitArgs []string
 	// Name is used in messages and as cluster_name; "" is "headroom".
@@ -69,9 +72,11 @@ type Options struct {
 	// TCP makes the server listen on a free port of 127.0.0.1, too, with a
 	// random password in the file Conn.Passfile.
 	TCP bool
-	// Progress, if given, is told in one line each what takes time and what
-	// was cleaned up.
+	// Progress, if given, is told in one line each what takes time.
 	Progress func(string)
+	// Found, if given, is told in one line each what was left by processes
+	// that died, and what became of it; without it Progress is.
+	Found func(string)
 }
 
 func (o Options) say(format string, args ...any) {
@@ -134,11 +139,15 @@ func start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	swept, err := Sweep(ctx, o.Parent)
+	found := o.Found
+	if found == nil {
+		found = func(text string) { o.say("%s", text) }
+	}
 	for _, w := range swept {
-		o.say("%s", w)
+		found(w.String())
 	}
 	if err != nil { // what cannot be removed is in nobody's way
-		o.say("%v", err)
+		found(err.Error())
 	}
 	prog, err := findProgram(ctx, o)
 	if err != nil {
@@ -149,12 +158,19 @@ func start(ctx context.Context, o Options) (*Server, error) {
 
 // startProgram is Start for chosen programs.
 func startProgram(ctx context.Context, o Options, prog program, acct *host.Account) (*Server, error) {
-	tmpl, err := template(ctx, o, prog, acct)
-	if err != nil {
-		return nil, err
+	var tmpl string
+	if !o.Fresh {
+		var err error
+		if tmpl, err = template(ctx, o, prog, acct); err != nil {
+			return nil, err
+		}
 	}
 	return launch(ctx, o, prog, acct, func(s *Server) error {
-		if err := copyTree(ctx, tmpl, s.DataDir, acct); err != nil {
+		fill := func() error { return copyTree(ctx, tmpl, s.DataDir, acct) }
+		if o.Fresh {
+			fill = func() error { return makeData(ctx, o, prog, acct, s.DataDir) }
+		}
+		if err := fill(); err != nil {
 			return err
 		}
 		return s.configure(o.Settings)

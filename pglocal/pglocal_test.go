@@ -2,6 +2,7 @@ package pglocal
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -51,6 +52,21 @@ func ask(t *testing.T, dsn, sql string) string {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return v
+}
+
+func TestFreshKeepsNoTemplate(t *testing.T) {
+	t.Parallel()
+	parent := folder(t)
+	s := run(t, Options{Parent: parent, Fresh: true})
+	if got := ask(t, s.DSN(), "select pg_encoding_to_char(encoding) || datcollate from pg_database where datname = 'postgres'"); got != "UTF8C" {
+		t.Error(got)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(parent, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
 }
 
 func TestStartStop(t *testing.T) {

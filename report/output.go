@@ -98,6 +98,42 @@ func (o *Output) Print(title string, sections ...Section) error {
 	return nil
 }
 
+// File is a file that is written once, when its content is there. A pipe or
+// device is written to as it is, and never replaced.
+type File struct{ t target }
+
+// OpenFile makes sure that the file can be written, before any long work
+// begins. Close it. No path is a File that Write leaves alone.
+func OpenFile(path string) (*File, error) {
+	f := &File{target{path: path}}
+	if path == "" {
+		return f, nil
+	}
+	return f, f.t.open()
+}
+
+// Write writes the content, whole or not at all; mode is that of a new file.
+func (f *File) Write(content []byte, mode os.FileMode) error {
+	switch {
+	case f.t.path == "":
+		return nil
+	case f.t.file == nil:
+		return host.WriteDurable(f.t.path, content, mode)
+	}
+	if _, err := f.t.file.Write(content); err != nil {
+		return fmt.Errorf("write %s: %w", f.t.path, err)
+	}
+	return nil
+}
+
+// Close releases what OpenFile opened.
+func (f *File) Close() error {
+	if f.t.file == nil {
+		return nil
+	}
+	return f.t.file.Close()
+}
+
 // Format is the form of standard output.
 func (o *Output) Format() Format {
 	for _, t := range o.to {

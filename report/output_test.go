@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -165,12 +166,13 @@ func TestProgressWhereNothingCanBeDrawnOver(t *testing.T) {
 			p.Event(trial.Event{Phase: trial.Measuring, Block: i + 2, Blocks: 20, Left: time.Minute,
 				Estimates: []trial.Estimate{{Arm: "big", Ratio: stats.Interval{Lo: 1.1, Center: 1.2, Hi: 1.3}}}})
 		}
+		p.Event(trial.Event{Phase: trial.Preparing, Text: trial.Found + "a server that was left"})
 		p.Note("a note\x1b[2J")
 		p.Done()
 		p.Done()
 		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 		want := []string{"0:00  reading facts", "0:00  measuring, block 1 of 20  base",
-			"0:10  measuring, block 4 of 20  big 1.20 × (1.10–1.30)  at most 60 s left", "0:20  measuring, block 7 of 20  big 1.20 × (1.10–1.30)  at most 60 s left", `a note\x1b[2J`}
+			"0:10  measuring, block 4 of 20  big 1.20 × (1.10–1.30)  at most 60 s left", "0:20  measuring, block 7 of 20  big 1.20 × (1.10–1.30)  at most 60 s left", "found: a server that was left", `a note\x1b[2J`}
 		if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 			t.Errorf("got:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 		}
@@ -198,4 +200,44 @@ func TestProgressOnATerminal(t *testing.T) {
 	if !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("the line stays: %q", got)
 	}
+}
+
+// A device or a link is written through, not replaced; a folder that is not
+// there is told before the work.
+func TestAFileBesides(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := OpenFile(filepath.Join(dir, "no", "x")); err == nil {
+		t.Error("a file in no folder is taken")
+	}
+	write := func(path string) {
+		t.Helper()
+		f, err := OpenFile(path)
+		if err == nil {
+			err = errors.Join(f.Write([]byte("figures"), 0o600), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	for _, err := range []error{os.WriteFile(file, nil, 0o644), os.Symlink(file, link)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(link)
+	if b, err := os.ReadFile(file); err != nil || string(b) != "figures" {
+		t.Errorf("%q, %v", b, err)
+	}
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	write(tty.Name())
+	if st, err := os.Stat(tty.Name()); err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		t.Errorf("the device is %v, %v", st, err)
+	}
+	write("")
 }

@@ -73,6 +73,10 @@ func (p *Progress) Say(what string) { p.show(what, "") }
 
 // Event tells how far a trial is.
 func (p *Progress) Event(e trial.Event) {
+	if strings.HasPrefix(e.Text, trial.Found) {
+		p.Note(e.Text)
+		return
+	}
 	title, text := string(e.Phase), e.Text
 	if e.Blocks > 0 {
 		title = fmt.Sprintf("%s, block %d of %d", e.Phase, e.Block, e.Blocks)

@@ -29,7 +29,9 @@ type Env struct {
 	// Dirs hold the journal of changes to the live machine, and scratch files.
 	Dirs host.Dirs
 	// Parent is the folder for private servers; "" is pglocal's own choice.
-	Parent  string
+	Parent string
+	// Fresh is pglocal.Options.Fresh: nothing is kept for the next trial.
+	Fresh   bool
 	Version string // of Headroom
 	Host    string // name of the machine
 }

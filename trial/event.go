@@ -19,6 +19,10 @@ const (
 	Closing   Phase = "cleaning up"
 )
 
+// Found begins a text that says what a killed run left behind and what became
+// of it. Whoever shows events keeps such a text in sight.
+const Found = "found: "
+
 // Event tells how far a run is. Events come in order, from one goroutine, and
 // the receiver must not block for long: rounds wait for it.
 type Event struct {

@@ -69,6 +69,8 @@ const (
 	shortRound = 500 * time.Millisecond
 	longRound  = 4 * time.Second
 	wantBlocks = 10
+	leastRound = 50 * time.Millisecond // below, the clock ticks of the kernel are what is seen
+	maxRate    = 1e9                   // operations per second
 )
 
 // fill returns the options with every default in its place, for so many arms.
@@ -105,22 +107,37 @@ func (o Options) check(arms int) error {
 	switch {
 	case o.Budget < 0 || o.Round < 0 || o.Warmup < 0 || o.Rate < 0:
 		err = fmt.Errorf("read options: budget, round, warm-up and rate cannot be negative")
+	case !(o.Rate <= maxRate):
+		err = fmt.Errorf("read options: a rate of %v per second, want 0 to %.0e", o.Rate, maxRate)
+	case o.Round < leastRound:
+		err = fmt.Errorf("read options: rounds of %s, want at least %s", o.Round, leastRound)
+	case o.Major < 0:
+		err = fmt.Errorf("read options: major version %d", o.Major)
 	case o.Noise < 3:
 		err = fmt.Errorf("read options: %d noise blocks, want at least 3", o.Noise)
 	case o.MaxPairs != 0 && o.MaxPairs < stats.MinPairs:
 		err = fmt.Errorf("read options: at most %d pairs, but a verdict needs %d", o.MaxPairs, stats.MinPairs)
 	case o.needs(arms) > o.Budget:
+		need := o.needs(arms)
 		err = fail.Hint(fmt.Errorf("fit the trial into %s: %d arms with rounds of %s need at least %s for a verdict",
-			o.Budget, arms, o.Round, o.needs(arms).Round(time.Second)), "give it --budget %s", o.needs(arms).Round(time.Second))
+			o.Budget, arms, o.Round, need), "give it --budget %s", need)
 	default:
 		err = o.rule(stats.Higher, arms).Check()
 	}
 	return fail.With(err, fail.Usage)
 }
 
-// needs is the shortest budget with which a verdict can be reached.
+// needs is the shortest budget with which a verdict can be reached, in whole
+// seconds: the rounds, a tenth for what lies between them, and the warm-ups,
+// which take a sixth of any budget unless they were given.
 func (o Options) needs(arms int) time.Duration {
-	return time.Duration(arms*(stats.MinPairs+o.Noise)) * o.Round
+	need := time.Duration(arms*(stats.MinPairs+o.Noise)) * o.Round * 11 / 10
+	if o.Warmup == o.Budget/12/time.Duration(arms) {
+		need = need * 6 / 5
+	} else {
+		need += 2 * time.Duration(arms) * o.Warmup
+	}
+	return (need + time.Second - 1).Truncate(time.Second)
 }
 
 func (o Options) rule(better stats.Better, arms int) stats.Rule {

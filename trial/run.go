@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"headroom/change"
 	"headroom/crash"
 	"headroom/fail"
 	"headroom/stats"
@@ -133,6 +135,10 @@ func (r *run) change(ctx context.Context) error {
 	for i, a := range r.arms {
 		if a < len(plans) {
 			r.res.Arms[i].Plans = plans[a]
+			var p change.Plan
+			if json.Unmarshal(plans[a], &p) == nil && p.Format != "" && p.Nothing() {
+				r.warnf("%s: it is already so: this arm and the base are alike", r.exp.Arms[i].Name)
+			}
 		}
 	}
 	r.changed = true

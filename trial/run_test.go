@@ -2,8 +2,11 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -237,9 +240,45 @@ func TestBudgetEndsTheRun(t *testing.T) {
 	})
 }
 
+// The budget that a refusal names is enough for a verdict, warm-ups and all.
+func TestTheShortestBudgetHoldsEnoughPairs(t *testing.T) {
+	for _, o := range []Options{{Budget: time.Second}, {Budget: time.Second, Warmup: 2 * time.Second}, {Budget: time.Second, Round: 2 * time.Second}} {
+		e := fakeExperiment(o)
+		o.Budget = o.fill(len(e.Arms)).needs(len(e.Arms))
+		e.Options = o
+		synctest.Test(t, func(t *testing.T) {
+			r := must(t, e, &fakeStage{noise: 0.3})
+			if n := len(r.Versus[0].Taken); n < stats.MinPairs {
+				t.Errorf("%s: %d pairs", o.Budget, n)
+			}
+		})
+	}
+}
+
+// soStage is a stage where the second arm's change is there already.
+type soStage struct{ *fakeStage }
+
+func (s soStage) change(ctx context.Context, say func(string)) ([]json.RawMessage, error) {
+	_, err := s.fakeStage.change(ctx, say)
+	return []json.RawMessage{nil, json.RawMessage(`{"format":"headroom-plan","schema":1,"changes":[]}`)}, err
+}
+
+func TestAnArmThatIsAlreadySoIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := newRun(fakeExperiment(Options{}), soStage{&fakeStage{noise: 0.02, rng: rand.New(rand.NewPCG(1, 2))}}, []int{0, 1}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := r.do(t.Context())
+		if err != nil || !strings.Contains(strings.Join(res.Warnings, "\n"), "it is already so: this arm and the base are alike") {
+			t.Errorf("%v: %q", err, res.Warnings)
+		}
+	})
+}
+
 func TestRefusesWhatCannotDecide(t *testing.T) {
 	for _, o := range []Options{
-		{Budget: time.Second}, {Round: time.Minute}, {MaxPairs: 3}, {Noise: 1}, {Margin: 0.1, Effect: 0.05}, {Rate: -1}, {Budget: -1},
+		{Budget: time.Second}, {Round: time.Minute}, {MaxPairs: 3}, {Noise: 1}, {Margin: 0.1, Effect: 0.05}, {Rate: -1}, {Budget: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Round: 1}, {Major: -3},
 	} {
 		_, err := newRun(fakeExperiment(o), &fakeStage{}, []int{0, 1}, nil)
 		if fail.Code(err) != fail.Usage {

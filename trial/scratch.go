@@ -15,17 +15,21 @@ import (
 
 const scratchPrefix = "headroom-scratch-"
 
-// scratch makes a folder for scratch files below dir, or below the cache
-// folder. Folders that a killed process left there are removed: each has a
-// lock that the kernel drops when its owner dies.
-func scratch(dir string, own host.Dirs) (path string, remove func() error, err error) {
+// Scratch makes a folder for scratch files below dir, or below the cache
+// folder. Folders that a killed process left there are removed, and found is
+// told: each has a lock that the kernel drops when its owner dies.
+func Scratch(dir string, own host.Dirs, found func(string)) (path string, remove func() error, err error) {
 	if dir == "" {
 		dir = own.Cache
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, fmt.Errorf("make scratch folder: %w", err)
 	}
-	if _, err := SweepScratch(dir); err != nil {
+	swept, err := SweepScratch(dir)
+	for _, old := range swept {
+		found("scratch folder " + old + " was left by a trial that was killed: removed")
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	if path, err = os.MkdirTemp(dir, scratchPrefix); err != nil {

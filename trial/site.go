@@ -21,6 +21,9 @@ type site struct {
 	say  func(string)
 }
 
+// found tells what a killed run left and what became of it.
+func (s site) found(text string) { s.say(Found + text) }
+
 func (s site) open(ctx context.Context) (opened, error) {
 	o := s.exp.Options
 	switch {
@@ -37,7 +40,7 @@ func (s site) open(ctx context.Context) (opened, error) {
 func (s site) openPrivate(ctx context.Context) (_ opened, err error) {
 	o := s.exp.Options
 	s.say("starting a private PostgreSQL server")
-	origin, err := pglocal.Start(ctx, pglocal.Options{Major: o.Major, Settings: o.With, Parent: s.env.Parent, Name: "headroom trial", Progress: s.say})
+	origin, err := pglocal.Start(ctx, pglocal.Options{Major: o.Major, Settings: o.With, Parent: s.env.Parent, Name: "headroom trial", Fresh: s.env.Fresh, Progress: s.say, Found: s.found})
 	if err != nil {
 		return nil, err
 	}
@@ -163,9 +166,9 @@ func (s site) openDisk(ctx context.Context) (opened, error) {
 		live.Host = host.Open(host.Options{})
 	}
 	if _, err := s.planAll(ctx, live.Host); err != nil {
-		return nil, err
+		return nil, fail.Hint(err, "%s works on files, without a private server: a server's settings show on one of the pg. workloads", s.exp.Workload.Name)
 	}
-	dir, remove, err := scratch(live.Dir, s.env.Dirs)
+	dir, remove, err := Scratch(live.Dir, s.env.Dirs, s.found)
 	if err != nil {
 		return nil, err
 	}

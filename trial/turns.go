@@ -50,7 +50,7 @@ func (s site) openTurns(ctx context.Context, stand *Stand, where string, pid fun
 func (t *turns) recover(ctx context.Context, say func(string)) error {
 	found, err := change.Recover(ctx, t.stand.Host, change.Options{Journal: change.OpenJournal(t.env.Dirs), Accept: t.accept, Say: say})
 	for _, f := range found {
-		say(f.Text)
+		say(Found + f.Text)
 	}
 	return err
 }

@@ -40,47 +40,97 @@ func TestInterruptedTrialLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		args  []string
 		until string
+		left  []string
 	}{
-		{[]string{"try", "postgres.setting work_mem=8MB", "--on", "pg.upsert", "-p", "keys=20000", "--budget", "60s", "--round", "300ms"}, "measuring"},
-		{[]string{"demo"}, "filling"},
+		{[]string{"try", "postgres.setting work_mem=8MB", "--on", "pg.upsert", "-p", "keys=20000", "--budget", "60s", "--round", "300ms"}, "measuring", nil},
+		{[]string{"demo"}, "filling", []string{"cache/pg/template-*"}},
 	} {
 		t.Run(c.args[0], func(t *testing.T) {
-			state, err := os.MkdirTemp("", "hr-int-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.RemoveAll(state) })
-			if err := os.Chmod(state, 0o711); err != nil {
-				t.Fatal(err)
-			}
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out tail
-			cmd := &exec.Cmd{Path: self, Args: append([]string{"headroom"}, c.args...), Stdout: &out, Stderr: &out,
-				Env: append(os.Environ(), "HEADROOM_STATE="+state, "TMPDIR="+state, "TERM=dumb")}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			need.Eventually(t, 90*time.Second, "the trial measures", func() bool { return strings.Contains(out.String(), c.until) })
+			state := stateFolder(t)
+			cmd, out := begin(t, state, c.args...)
+			need.Eventually(t, 90*time.Second, "it is at it", func() bool { return strings.Contains(out.String(), c.until) })
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
-			err = cmd.Wait()
+			err := cmd.Wait()
 			var x *exec.ExitError
 			if !errors.As(err, &x) || x.ExitCode() != 130 {
 				t.Errorf("ended with %v, want exit status 130:\n%s", err, out.String())
 			}
-			for _, pattern := range []string{"cache/pg/pg-*", "headroom-demo-*", "cache/scratch/*"} {
-				if left, _ := filepath.Glob(filepath.Join(state, pattern)); len(left) > 0 {
-					t.Errorf("left behind: %q", left)
-				}
-			}
-			if left := processes(t, state); len(left) > 0 {
-				t.Errorf("still running: %q", left)
-			}
+			nothingLeft(t, state, c.left...)
 		})
+	}
+}
+
+// TestKilledIsToldByTheNextStart kills a trial and the demo; the next start
+// says what it found and removes it.
+func TestKilledIsToldByTheNextStart(t *testing.T) {
+	need.Have(t, "pg")
+	state := stateFolder(t)
+	for _, c := range []struct {
+		args         []string
+		until, found string
+	}{
+		{[]string{"try", "postgres.setting work_mem=8MB", "--on", "pg.upsert", "-p", "keys=20000", "--budget", "60s", "--round", "300ms"}, "measuring", ""},
+		{[]string{"demo"}, "filling", `found: private server "headroom trial" was left by process`},
+		{[]string{"demo"}, "filling", "found: scratch folder"},
+	} {
+		cmd, out := begin(t, state, c.args...)
+		need.Eventually(t, 90*time.Second, "it is at it", func() bool { return strings.Contains(out.String(), c.until) })
+		if c.found == "" || strings.Contains(c.found, "server") {
+			_ = cmd.Process.Kill()
+		} else if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if !strings.Contains(out.String(), c.found) {
+			t.Errorf("%q does not say %q:\n%s", c.args, c.found, out.String())
+		}
+	}
+	nothingLeft(t, state)
+}
+
+// stateFolder is a folder that the server's account can enter.
+func stateFolder(t *testing.T) string {
+	t.Helper()
+	state, err := os.MkdirTemp("", "hr-int-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	if err := os.Chmod(state, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// begin starts the program.
+func begin(t *testing.T, state string, args ...string) (*exec.Cmd, *tail) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &tail{}
+	cmd := &exec.Cmd{Path: self, Args: append([]string{"headroom"}, args...), Stdout: out, Stderr: out,
+		Env: append(os.Environ(), "HEADROOM_STATE="+state, "TMPDIR="+state, "TERM=dumb")}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+// nothingLeft finds what a run has left; more names what it must not leave
+// beside servers and scratch folders.
+func nothingLeft(t *testing.T, state string, more ...string) {
+	t.Helper()
+	for _, pattern := range append([]string{"cache/pg/pg-*", "cache/headroom-scratch-*", "headroom-*"}, more...) {
+		if left, _ := filepath.Glob(filepath.Join(state, pattern)); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+	if left := processes(t, state); len(left) > 0 {
+		t.Errorf("still running: %q", left)
 	}
 }
 
