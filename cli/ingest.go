@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -203,6 +204,8 @@ func (a *app) runIngest(ctx context.Context, c *cobra.Command, g *ingesting) err
 		progress.Event(trial.Event{Phase: "ingesting", Text: ingestText(p, last)})
 		last = p
 	}
+	// Garbage of large records is not let grow to as much again as is in use.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(ingestMemory))
 	sum, err := ingest.Run(ctx, g.o)
 	progress.Done()
 	if err != nil && sum.Strategy == "" { // nothing was begun
@@ -210,6 +213,10 @@ func (a *app) runIngest(ctx context.Context, c *cobra.Command, g *ingesting) err
 	}
 	return errors.Join(err, out.Print("Headroom: ingest", report.Ingested(sum)))
 }
+
+// ingestMemory is what the collector keeps the heap below, in bytes, as long
+// as what is in use fits: records of the default size do.
+const ingestMemory = 96 << 20
 
 // ingestText is the live line: what happened since the last one.
 func ingestText(p, last ingest.Progress) string {

@@ -61,7 +61,8 @@ const (
 	// DefaultRefresh is the time between two refreshes of the read table.
 	DefaultRefresh = time.Minute
 
-	saveEvery   = time.Second
+	saveEvery   = 250 * time.Millisecond
+	tellEvery   = 4                // times of saveEvery
 	flushLimit  = 20 * time.Second // for what was read before an interrupt
 	markRecords = 256
 	markBytes   = 256 << 10
@@ -268,7 +269,7 @@ func (r *run) work(ctx context.Context) error {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	var err error
-	for waiting := true; waiting; {
+	for n, waiting := 1, true; waiting; n++ {
 		select {
 		case err = <-ended:
 			waiting = false
@@ -279,7 +280,9 @@ func (r *run) work(ctx context.Context) error {
 			if err = r.save(); err != nil {
 				waiting = false
 			}
-			r.tell()
+			if n%tellEvery == 0 {
+				r.tell()
+			}
 		}
 	}
 	at, over := r.pump.stop()
