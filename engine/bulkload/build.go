@@ -124,13 +124,29 @@ func (j *job) builder(ctx context.Context, queue <-chan Object) error {
 			_, err := conn.Exec(ctx, o.buildSQL())
 			return err
 		})
-		if err != nil {
+		if err != nil && !j.builtMeanwhile(ctx, conn, o, err) {
 			return j.violated(ctx, o, err)
 		}
 		j.built(o, time.Since(start))
 		crash.At("bulkload.index-built")
 	}
 	return nil
+}
+
+// builtMeanwhile says whether the index is there because a session of a run
+// that was killed has finished building it: the server notices the loss of a
+// client only at the next command.
+func (j *job) builtMeanwhile(ctx context.Context, conn *pgx.Conn, o Object, err error) bool {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || pe.Code != "42P07" && (pe.Code != "23505" || pe.TableName != "pg_class") {
+		return false
+	}
+	now, lerr := lookTable(ctx, conn, j.table().OID)
+	if lerr != nil {
+		return false
+	}
+	is := now.object(Index, o.Name)
+	return is != nil && is.Valid && (o.New || is.IndexDef == o.IndexDef)
 }
 
 func (j *job) builderSettings() map[string]string {
@@ -223,6 +239,9 @@ func (j *job) constraints(ctx context.Context, drops []Object) error {
 
 func (j *job) constraintsIn(ctx context.Context, tx pgx.Tx, drops []Object) error {
 	t := j.table()
+	if _, err := tx.Exec(ctx, "lock table "+t.ident()+" in access exclusive mode"); err != nil {
+		return err
+	}
 	now, err := lookIn(ctx, tx, t.OID)
 	if err != nil {
 		return err

@@ -187,9 +187,11 @@ func (k *killer) die(row killed) bool {
 		if err := syscall.Kill(k.sv.PID(), syscall.SIGKILL); err != nil {
 			k.t.Fatal(err)
 		}
-		if err := k.sv.Restart(k.t.Context()); err != nil {
-			k.t.Fatal(err)
-		}
+		var err error // sessions at work take a moment to notice that they are orphans
+		need.Eventually(k.t, 30*time.Second, fmt.Sprintf("%+v: the server starts again", row), func() bool {
+			err = k.sv.Restart(k.t.Context())
+			return err == nil
+		})
 		_ = c.Process.Signal(syscall.SIGCONT)
 		k.connect()
 	}
@@ -229,7 +231,7 @@ func killMode(t *testing.T, prog, mode string, passes map[string]int, reached ma
 	if mode == "minimal" {
 		settings = map[string]string{"wal_level": "minimal", "max_wal_senders": "0"}
 	}
-	sv, err := pglocal.Start(t.Context(), pglocal.Options{Name: "kill", NoFsync: true, Settings: settings})
+	sv, err := pglocal.Start(t.Context(), pglocal.Options{Major: *major, Name: "kill", NoFsync: true, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}

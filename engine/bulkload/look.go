@@ -125,7 +125,8 @@ func lookServer(ctx context.Context, conn *pgx.Conn) (Server, error) {
 // search_path does. fail.ErrAbsent if there is none.
 func resolve(ctx context.Context, conn *pgx.Conn, name string) (uint32, error) {
 	var oid *uint32
-	if err := conn.QueryRow(ctx, "select pg_catalog.to_regclass($1)::pg_catalog.oid", name).Scan(&oid); err != nil {
+	var parts []string // newer servers call a malformed name absent; this is an error for all
+	if err := conn.QueryRow(ctx, "select pg_catalog.to_regclass($1)::pg_catalog.oid, pg_catalog.parse_ident($1)", name).Scan(&oid, &parts); err != nil {
 		return 0, fail.With(fail.Hint(fmt.Errorf("find table %s: %w", name, err),
 			`write it as in SQL: people, sales.people or "My Schema"."My Table"`), fail.Usage)
 	}

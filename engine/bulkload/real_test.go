@@ -2,6 +2,7 @@ package bulkload_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"headroom/pglocal"
 	"headroom/testkit/need"
 )
+
+var major = flag.Int("major", 0, "major version of the private servers; 0: the newest installed")
 
 var shared struct {
 	once sync.Once
@@ -39,7 +42,7 @@ func server(t testing.TB) *pglocal.Server {
 	t.Helper()
 	need.Have(t, "pg")
 	shared.once.Do(func() {
-		shared.sv, shared.err = pglocal.Start(context.Background(), pglocal.Options{Name: "bulkload", NoFsync: true})
+		shared.sv, shared.err = pglocal.Start(context.Background(), pglocal.Options{Major: *major, Name: "bulkload", NoFsync: true})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

@@ -48,28 +48,27 @@ func (j *job) undo(ctx context.Context) error {
 // written by the transactions of its notes.
 func (j *job) remove(ctx context.Context) error {
 	t := j.table()
-	var loaded int64
-	err := j.conn.QueryRow(ctx, "select coalesce(sum(records), 0)::pg_catalog.int8 from headroom.load_chunk where load = $1", j.ID).Scan(&loaded)
-	if err != nil {
-		return fmt.Errorf("take out the rows: %w", err)
-	}
-	if loaded == 0 {
-		return nil
-	}
 	if j.Plan.empty() && t.MayTruncate && len(t.Referenced) == 0 && t.Kind == "r" {
 		emptied, err := j.emptyAgain(ctx)
 		if emptied || err != nil {
 			return err
 		}
 	}
-	var gone int64
-	err = j.patiently(ctx, "take out the rows", func() error {
+	var loaded, gone int64
+	err := j.patiently(ctx, "take out the rows", func() error {
 		tx, err := j.conn.Begin(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 		if _, err := tx.Exec(ctx, "set local statement_timeout = 0; set local lock_timeout = '5s'", pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		// A session of a run that was killed may be committing: wait for it.
+		if _, err := tx.Exec(ctx, "lock table "+t.ident()+" in share row exclusive mode"); err != nil {
+			return err
+		}
+		if loaded, err = j.noted(ctx, tx); err != nil || loaded == 0 {
 			return err
 		}
 		tag, err := tx.Exec(ctx, "delete from "+t.ident()+" t using headroom.load_chunk c where c.load = $1 and t.xmin = c.xmin", j.ID)
@@ -84,6 +83,9 @@ func (j *job) remove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take out the rows: %w", err)
 	}
+	if loaded == 0 {
+		return nil
+	}
 	if gone < loaded {
 		j.o.say("%d of the %d rows that were loaded are no longer there, or were changed by others and stay", loaded-gone, loaded)
 	}
@@ -91,6 +93,12 @@ func (j *job) remove(ctx context.Context) error {
 		j.o.say("the room of the rows taken out waits for autovacuum: %v", err)
 	}
 	return nil
+}
+
+// noted is how many rows the notes of this load count.
+func (j *job) noted(ctx context.Context, tx pgx.Tx) (n int64, err error) {
+	err = tx.QueryRow(ctx, "select coalesce(sum(records), 0)::pg_catalog.int8 from headroom.load_chunk where load = $1", j.ID).Scan(&n)
+	return n, err
 }
 
 // emptyAgain truncates a table that holds nothing but this load's rows.
@@ -108,6 +116,9 @@ func (j *job) emptyAgain(ctx context.Context) (bool, error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if loaded, err := j.noted(ctx, tx); err != nil || loaded == 0 {
+		return loaded == 0, err
 	}
 	var others bool
 	err = tx.QueryRow(ctx, "select exists (select from "+t.ident()+" t where not exists (select from headroom.load_chunk c where c.load = $1 and c.xmin = t.xmin))", j.ID).Scan(&others)
