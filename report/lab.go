@@ -78,7 +78,7 @@ func thenGrid(r *lab.Result) grid {
 				was = times(v.Then) + " ×"
 			}
 			if v.Pairs > 0 {
-				now[1], now[2], now[3] = times(v.Gain.Center)+" ×", span(v.Gain), fmt.Sprint(v.Pairs)
+				now[1], now[2], now[3] = times(v.Gain.Center)+" ×", labSpan(v), fmt.Sprint(v.Pairs)
 			}
 		}
 		row := []string{a.Name}
@@ -149,7 +149,7 @@ func assignments(m map[string]string) string {
 // claimSentence is a comparison of two arms with the source's beside it.
 func claimSentence(r *lab.Result, v lab.Versus) string {
 	s := fmt.Sprintf("%s: %s is %s × as good as %s (%s interval %s, %s): %s", v.Text, v.Arm, times(v.Gain.Center), v.Over,
-		level(r.Level), span(v.Gain), plural(v.Pairs, "round", "rounds"), v.Decision)
+		level(r.Level), labSpan(v), plural(v.Pairs, "round", "rounds"), v.Decision)
 	if v.Pairs == 0 {
 		s = fmt.Sprintf("%s: no answer yet: %s", v.Text, v.Decision)
 	}
@@ -166,7 +166,7 @@ func conclusion(r *lab.Result) []string {
 		return []string{fmt.Sprintf("No verdict: %s, and one needs %d.", plural(rounds, "round", "rounds"), stats.MinPairs)}
 	}
 	if v, ok := r.Against(r.Best); ok {
-		s := fmt.Sprintf("The best here is %s: %s × as good as %s (%s interval %s, %s)", v.Arm, times(v.Gain.Center), v.Over, level(r.Level), span(v.Gain), plural(v.Pairs, "round", "rounds"))
+		s := fmt.Sprintf("The best here is %s: %s × as good as %s (%s interval %s, %s)", v.Arm, times(v.Gain.Center), v.Over, level(r.Level), labSpan(v), plural(v.Pairs, "round", "rounds"))
 		if v.Then > 0 {
 			s += fmt.Sprintf("; %s says %s ×", r.Source, times(v.Then))
 		}
@@ -193,6 +193,16 @@ func conclusion(r *lab.Result) []string {
 		}
 	}
 	return out
+}
+
+// labSpan is the interval of a gain. Two or three rounds can give one that
+// holds everything, which is better said in words.
+func labSpan(v lab.Versus) string {
+	const hopeless = 1e3
+	if v.Pairs < stats.MinPairs && !(v.Gain.Hi < v.Gain.Lo*hopeless) {
+		return "open"
+	}
+	return span(v.Gain)
 }
 
 // verdicts is each arm's verdict in a few words.

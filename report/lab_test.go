@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -45,7 +46,7 @@ func declared(figures ...float64) *lab.Lab {
 // someLab is a result whose times are always the same.
 func someLab(t *testing.T, rounds int) *lab.Result {
 	t.Helper()
-	r, err := lab.Run(t.Context(), declared(12e3, 90e3, 150e3, 148e3), lab.Options{Rounds: rounds, Seed: 4}, lab.Env{Version: "test", Host: "somewhere"}, nil)
+	r, err := lab.Run(t.Context(), declared(12e3, 90e3, 150e3, 148e3), lab.Options{Rounds: rounds, Seed: 4, Budget: 150 * time.Second}, lab.Env{Version: "test", Host: "somewhere"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
