@@ -64,7 +64,7 @@ func TestFreshKeepsNoTemplate(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := filepath.Glob(filepath.Join(parent, "*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(parent, "[tp]*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
 }
