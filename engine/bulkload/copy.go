@@ -199,10 +199,11 @@ func (w *worker) sift(c record.Chunk) (data []byte, records int64, err error) {
 	w.bads = w.bads[:0]
 	w.keep, w.enc.out = w.keep[:0], w.enc.out[:0]
 	w.enc.m = w.r.m
+	clean := w.r.m.paths == nil && w.r.checker.clean(c.Data, w.r.src.opts.Format != record.CSV)
 	from := int64(0) // what is good since here has not been kept yet
 	err = w.each(c.Data, func(rec *record.Rec, bad *record.Bad, start, end int64) {
 		if bad == nil {
-			if column, why := w.judge(rec); why != "" {
+			if column, why := w.judge(rec, clean); why != "" {
 				bad = &record.Bad{Line: rec.Line, Column: column, Reason: why, Raw: bytes.Clone(rec.Raw)}
 			}
 		}
@@ -232,12 +233,12 @@ func (w *worker) sift(c record.Chunk) (data []byte, records int64, err error) {
 
 // judge is the verdict on a record; what passes and is not sent as it is, is
 // encoded at once.
-func (w *worker) judge(rec *record.Rec) (column, why string) {
+func (w *worker) judge(rec *record.Rec, clean bool) (column, why string) {
 	if w.r.m.raw() {
-		return w.r.checker.record(rec.Fields)
+		return w.r.checker.record(rec.Fields, clean)
 	}
 	mark := len(w.enc.out)
-	if column, why = judge(w.r.m, &w.r.checker, rec); why == "" {
+	if column, why = judge(w.r.m, &w.r.checker, rec, clean); why == "" {
 		column, why = w.enc.row(rec)
 	}
 	if why != "" {
@@ -253,24 +254,27 @@ func (w *worker) each(data []byte, f func(rec *record.Rec, bad *record.Bad, star
 	o.Header = false
 	r := record.NewReader(bytes.NewReader(data), o)
 	var end int64
+	var rec record.Rec // one for all: the pointer makes it live on the heap
+	var err error
 	for {
-		rec, err := r.Next()
-		var bad *record.Bad
-		switch {
-		case err == io.EOF:
-			return nil
-		case errors.As(err, &bad):
-			b := *bad
-			b.Raw = bytes.Clone(data[end:bad.End])
-			f(nil, &b, end, bad.End)
-			end = bad.End
-		case err != nil:
-			return err
-		default:
+		if rec, err = r.Next(); err == nil {
 			f(&rec, nil, rec.Start, rec.End)
 			end = rec.End
+			continue
 		}
+		var bad *record.Bad
+		if !errors.As(err, &bad) {
+			break
+		}
+		b := *bad
+		b.Raw = bytes.Clone(data[end:bad.End])
+		f(nil, &b, end, bad.End)
+		end = bad.End
 	}
+	if err != io.EOF {
+		return err
+	}
+	return nil
 }
 
 // reject writes the bad records of a chunk down, before it is committed.

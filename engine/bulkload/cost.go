@@ -105,32 +105,39 @@ func (l load) rebuild(objects []Object) float64 {
 	return l.m.Fixed + slices.Max(busy)
 }
 
+// total is how long the load takes with some of the objects dropped.
+func (l load) total(objects []Object, drop []bool) float64 {
+	var gone []Object
+	sum := l.copy()
+	for i, o := range objects {
+		if drop[i] {
+			gone = append(gone, o)
+		} else {
+			sum += l.keep(o)
+		}
+	}
+	return sum + l.rebuild(gone)
+}
+
+// without is the total with the decision on one object turned round.
+func (l load) without(objects []Object, drop []bool, i int) float64 {
+	other := slices.Clone(drop)
+	other[i] = !other[i]
+	return l.total(objects, other)
+}
+
 // choose says which of the objects to drop so that the whole is shortest.
 func (l load) choose(objects []Object) []bool {
-	total := func(drop []bool) float64 {
-		var gone []Object
-		sum := 0.0
-		for i, o := range objects {
-			if drop[i] {
-				gone = append(gone, o)
-			} else {
-				sum += l.keep(o)
-			}
-		}
-		return sum + l.rebuild(gone)
-	}
 	best := make([]bool, len(objects))
 	all := slices.Repeat([]bool{true}, len(objects))
-	if total(all) < total(best) {
+	if l.total(objects, all) < l.total(objects, best) {
 		best = all
 	}
 	for better := true; better; {
 		better = false
 		for i := range objects {
-			try := slices.Clone(best)
-			try[i] = !try[i]
-			if total(try) < total(best) {
-				best, better = try, true
+			if l.without(objects, best, i) < l.total(objects, best) {
+				best[i], better = !best[i], true
 			}
 		}
 	}

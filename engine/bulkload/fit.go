@@ -285,7 +285,7 @@ func fits(m *mapping, sm sample, c *checker, src *source) error {
 	var first *record.Bad
 	for i := range sm.raw {
 		rec := record.Rec{Line: sm.lines[i], Raw: sm.raw[i], Fields: sm.records[i]}
-		if column, why := judge(m, c, &rec); why != "" {
+		if column, why := judge(m, c, &rec, false); why != "" {
 			src.Bad++
 			if first == nil {
 				first = &record.Bad{Line: rec.Line, Column: column, Reason: why}
@@ -300,9 +300,9 @@ func fits(m *mapping, sm sample, c *checker, src *source) error {
 }
 
 // judge says why a record would surely be refused, and in which column.
-func judge(m *mapping, c *checker, rec *record.Rec) (column, why string) {
+func judge(m *mapping, c *checker, rec *record.Rec, clean bool) (column, why string) {
 	if m.fields == nil && m.paths == nil {
-		return c.record(rec.Fields)
+		return c.record(rec.Fields, clean)
 	}
 	if m.fields != nil && len(rec.Fields) != m.width {
 		return "", fmt.Sprintf("%d fields where the input should have %d", len(rec.Fields), m.width)
@@ -312,7 +312,7 @@ func judge(m *mapping, c *checker, rec *record.Rec) (column, why string) {
 		if err != nil {
 			return m.columns[i].Name, err.Error()
 		}
-		if why := c.value(&m.columns[i], v); why != "" {
+		if why := c.value(i, v, clean); why != "" {
 			return m.columns[i].Name, why
 		}
 	}

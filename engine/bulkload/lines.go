@@ -122,7 +122,7 @@ func searchLines(r *record.Reader, m *mapping, places []int, found []*offender) 
 func canonical(base string, v []byte) string {
 	switch base {
 	case "int2", "int4", "int8":
-		if n, err := strconv.ParseInt(string(bytes.Trim(v, spaces)), 10, 64); err == nil {
+		if n, err := strconv.ParseInt(string(trim(v)), 10, 64); err == nil {
 			return strconv.FormatInt(n, 10)
 		}
 	case "uuid":

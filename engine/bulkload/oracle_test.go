@@ -47,12 +47,12 @@ func TestCheckerIsNeverStricterThanTheServer(t *testing.T) {
 		}
 		known[typ] = c
 	}
-	c := checker{utf8: true}
 	rapid.Check(t, func(rt *rapid.T) {
 		typ := rapid.SampledFrom(types).Draw(rt, "type")
 		for _, v := range rapid.SliceOfN(anyValue(), 30, 30).Draw(rt, "values") {
-			col := known[typ]
-			why := c.value(&col, []byte(v))
+			c := checker{utf8: true, columns: []Column{known[typ]}}
+			c.ready()
+			why := c.value(0, []byte(v), false)
 			if why == "" {
 				continue
 			}

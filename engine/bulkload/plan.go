@@ -180,8 +180,10 @@ func (p *Plan) decide(l load, o Options) {
 	for _, i := range open {
 		objects = append(objects, p.Decisions[i].Object)
 	}
-	for n, drop := range l.choose(objects) {
+	chosen := l.choose(objects)
+	for n, drop := range chosen {
 		d := &p.Decisions[open[n]]
+		now, other := unit.Seconds(l.total(objects, chosen)), unit.Seconds(l.without(objects, chosen, n))
 		switch {
 		case d.Object.New:
 			d.Why = "it is built when the rows are in"
@@ -191,9 +193,9 @@ func (p *Plan) decide(l load, o Options) {
 			d.Why = "asked for: --indexes drop"
 		case drop:
 			d.Drop = true
-			d.Why = fmt.Sprintf("building it anew takes about %s, keeping it %s", unit.Seconds(d.Build), unit.Seconds(d.Keep))
+			d.Why = fmt.Sprintf("copy and builds take about %s so, %s with it kept", now, other)
 		default:
-			d.Why = fmt.Sprintf("keeping it takes about %s, building it anew %s", unit.Seconds(d.Keep), unit.Seconds(d.Build))
+			d.Why = fmt.Sprintf("copy and builds take about %s so, %s with it dropped", now, other)
 		}
 	}
 	p.together()

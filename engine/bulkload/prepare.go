@@ -63,7 +63,9 @@ func (j *job) prepare(ctx context.Context, o *Options) (err error) {
 }
 
 func newChecker(m *mapping, s Server, o *Options) checker {
-	return checker{columns: m.columns, utf8: s.Encoding == "UTF8" && isUTF8(o.encoding())}
+	c := checker{columns: m.columns, utf8: s.Encoding == "UTF8" && isUTF8(o.encoding())}
+	c.ready()
+	return c
 }
 
 func isUTF8(name string) bool {

@@ -15,11 +15,30 @@ type checker struct {
 	utf8    bool     // input and database are UTF-8
 	// filled says that a trigger may fill what is NULL.
 	filled bool
+	tests  []func(v []byte, mod int32) string // by column; made at first use
+}
+
+// ready finds the test of each column.
+func (c *checker) ready() {
+	for _, col := range c.columns {
+		test := checks[col.Base]
+		if col.Mod >= 0 && !c.utf8 { // characters of other encodings are not counted here
+			test = nil
+		}
+		c.tests = append(c.tests, test)
+	}
+}
+
+// clean says whether records of this text need no look at their bytes: all
+// are UTF-8 without NUL, and none are written as escapes.
+func (c *checker) clean(data []byte, escapes bool) bool {
+	return c.utf8 && utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 && !(escapes && bytes.IndexByte(data, '\\') >= 0)
 }
 
 // record returns the column and the reason why a record is bad; two empty
 // strings if it may be good.
-func (c *checker) record(fields [][]byte) (column, reason string) {
+// With clean the bytes of the values are known to be fine.
+func (c *checker) record(fields [][]byte, clean bool) (column, reason string) {
 	if n := len(fields); n != len(c.columns) {
 		if n < len(c.columns) {
 			return c.columns[n].Name, fmt.Sprintf("%d fields where the table takes %d: nothing for this column", n, len(c.columns))
@@ -27,30 +46,29 @@ func (c *checker) record(fields [][]byte) (column, reason string) {
 		return "", fmt.Sprintf("%d fields where the table takes %d", n, len(c.columns))
 	}
 	for i, v := range fields {
-		if why := c.value(&c.columns[i], v); why != "" {
+		if why := c.value(i, v, clean); why != "" {
 			return c.columns[i].Name, why
 		}
 	}
 	return "", ""
 }
 
-func (c *checker) value(col *Column, v []byte) string {
+func (c *checker) value(i int, v []byte, clean bool) string {
 	if v == nil {
-		if col.NotNull && !c.filled && col.Base != "" {
+		if col := &c.columns[i]; col.NotNull && !c.filled && col.Base != "" {
 			return "NULL in a column that is NOT NULL"
 		}
 		return ""
 	}
-	if c.utf8 {
+	if c.utf8 && !clean {
 		if at := badText(v); at >= 0 {
 			return fmt.Sprintf("invalid text at byte %d: not UTF-8, or a NUL", at)
 		}
 	}
-	check := checks[col.Base]
-	if check == nil || col.Mod >= 0 && !c.utf8 { // characters of other encodings are not counted here
-		return ""
+	if test := c.tests[i]; test != nil {
+		return test(v, c.columns[i].Mod)
 	}
-	return check(v, col.Mod)
+	return ""
 }
 
 // badText returns the position of the first byte that no text of an UTF-8
@@ -87,7 +105,18 @@ var checks = map[string]func(v []byte, mod int32) string{
 	"bpchar":      wrongLength,
 }
 
-const spaces = " \t\n\v\f\r"
+// trim takes blanks away as the server does.
+func trim(v []byte) []byte {
+	for len(v) > 0 && blank(v[0]) {
+		v = v[1:]
+	}
+	for len(v) > 0 && blank(v[len(v)-1]) {
+		v = v[:len(v)-1]
+	}
+	return v
+}
+
+func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // shown is a value as a reason names it: short and on one line.
 func shown(v []byte) string {
@@ -98,7 +127,7 @@ func shown(v []byte) string {
 }
 
 func wrongInt(v []byte, low, high int64, name string) string {
-	t := bytes.Trim(v, spaces)
+	t := trim(v)
 	if len(t) == 0 {
 		return "an empty text is no " + name
 	}
@@ -125,12 +154,38 @@ func newNumber(t []byte) bool {
 	return bytes.IndexByte(t, '_') >= 0 || len(t) > 2 && t[0] == '0' && bytes.IndexByte([]byte("xXoObB"), t[1]) >= 0
 }
 
-func hasDigit(v []byte) bool { return bytes.ContainsAny(v, "0123456789") }
+func hasDigit(v []byte) bool {
+	for _, c := range v {
+		if c >= '0' && c <= '9' {
+			return true
+		}
+	}
+	return false
+}
+
+// plainNumber says whether a text is digits with at most a sign and a point.
+func plainNumber(t []byte) bool {
+	points, digits := 0, 0
+	for i, c := range t {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == '.':
+			points++
+		case i > 0 || c != '-' && c != '+':
+			return false
+		}
+	}
+	return digits > 0 && points <= 1
+}
 
 func wrongNumber(v []byte, name string) string {
-	t := bytes.Trim(v, spaces)
+	t := trim(v)
 	if len(t) == 0 {
 		return "an empty text is no " + name
+	}
+	if plainNumber(t) {
+		return ""
 	}
 	lower := bytes.ToLower(t)
 	if bytes.Contains(lower, []byte("nan")) || bytes.Contains(lower, []byte("inf")) {
@@ -153,7 +208,7 @@ func wrongNumeric(v []byte, mod int32) string {
 		return why
 	}
 	precision, scale := int(mod-4)>>16, int(mod-4)&0x7ff
-	t := bytes.TrimLeft(bytes.Trim(v, spaces), "+-")
+	t := bytes.TrimLeft(trim(v), "+-")
 	whole, frac, _ := bytes.Cut(t, []byte("."))
 	whole = bytes.TrimLeft(whole, "0")
 	if number(frac) < 0 && len(frac) > 0 || scale > precision { // another form, or a scale that is negative or large
@@ -171,7 +226,7 @@ func wrongNumeric(v []byte, mod int32) string {
 }
 
 func wrongBool(v []byte) string {
-	t := bytes.ToLower(bytes.Trim(v, spaces))
+	t := bytes.ToLower(trim(v))
 	for _, word := range []string{"true", "false", "yes", "no"} {
 		if len(t) > 0 && len(t) <= len(word) && string(t) == word[:len(t)] {
 			return ""
@@ -205,7 +260,7 @@ func wrongUUID(v []byte) string {
 var dateWords = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("epoch"), []byte("inf"), []byte("allballs")}
 
 func wrongDate(v []byte, name string) string {
-	t := bytes.Trim(v, spaces)
+	t := trim(v)
 	if len(t) == 0 {
 		return "an empty text is no " + name
 	}
@@ -221,7 +276,7 @@ func wrongDate(v []byte, name string) string {
 	if len(t) < 10 || t[4] != '-' || t[7] != '-' || len(t) > 10 && t[10] != ' ' && t[10] != 'T' {
 		return ""
 	}
-	if bytes.ContainsAny(t[10:], "bB") { // before Christ, leap years are others
+	if len(t) > 10 && (bytes.IndexByte(t[10:], 'B') >= 0 || bytes.IndexByte(t[10:], 'b') >= 0) { // before Christ, leap years are others
 		return ""
 	}
 	year, month, day := number(t[:4]), number(t[5:7]), number(t[8:10])
