@@ -78,6 +78,17 @@ func (g guc) shown(value string) string {
 	return form
 }
 
+// bound writes an end of the range exactly, in the setting's own unit.
+func (g guc) bound(value string) string {
+	word := strings.TrimLeft(g.unit, "0123456789")
+	v, err := strconv.ParseFloat(value, 64)
+	times, terr := strconv.ParseFloat(strings.TrimSuffix(g.unit, word), 64)
+	if err != nil || terr != nil {
+		return value + word
+	}
+	return strconv.FormatFloat(v*times, 'f', -1, 64) + word
+}
+
 // normal brings a value as a person writes it into the form of shown. known
 // is false where the server's form cannot be told beforehand. The error is
 // what the server would say.
@@ -151,7 +162,7 @@ func (g guc) figure(value string) (string, error) {
 	low, err1 := strconv.ParseFloat(g.low, 64)
 	high, err2 := strconv.ParseFloat(g.high, 64)
 	if err1 == nil && v < low || err2 == nil && v > high {
-		return "", fmt.Errorf("%s is outside the valid range for parameter %q (%s .. %s)", value, g.name, g.shown(g.low), g.shown(g.high))
+		return "", fmt.Errorf("%s is outside the valid range for parameter %q (%s .. %s)", value, g.name, g.bound(g.low), g.bound(g.high))
 	}
 	return g.shown(strconv.FormatFloat(v, 'f', -1, 64)), nil
 }

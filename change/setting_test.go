@@ -165,6 +165,9 @@ func settingRefused(t *testing.T, s *pglocal.Server, h *host.Local) {
 		{"max_wal_sise", "1GB", "unrecognized"}, {"max_wal_size", "1kB", "outside the valid range"}, {"server_version", "9", "cannot be changed"},
 		{"port", "1", "command line"}, {"x; drop table t", "1", "not a setting's name"}, {"log_line_prefix", "a\nb", "line break"},
 		{"shared_preload_libraries", "", "does not start"}, {"wal_level", "all", "available values"}, {"search_path", `"x`, "not closed"},
+		{"max_wal_size", "1kB", "(2MB .. 2147483647MB)"}, {"shared_buffers", "1kB", "(128kB .. 8589934584kB)"}, {"random_page_cost", "-1", "(0 .. 1"},
+		{"timezone", "Nowhere/Nix", `invalid value for parameter "TimeZone": "Nowhere/Nix"`}, {"default_tablespace", "nosuch", "nosuch"},
+		{"data_directory", "/x", "cannot be changed"}, {"config_file", "/x", "cannot be changed"}, {"transaction_isolation", "serializable", "cannot be changed"},
 	} {
 		_, err := Prepare(ctx, h, set(c.name, c.value))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

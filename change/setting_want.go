@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"headroom/fail"
 	"headroom/host"
 )
@@ -28,6 +31,9 @@ func (s Setting) Want(ctx context.Context, r host.Reader, before State) (State, 
 		if err != nil {
 			return State{}, err
 		}
+		if err := s.ask(ctx, r, hs[n]); err != nil {
+			return State{}, err
+		}
 		so = so && aim.so
 		if aim.stored != nil {
 			want.Stored[n] = listForm(n, *aim.stored)
@@ -44,6 +50,29 @@ func (s Setting) Want(ctx context.Context, r host.Reader, before State) (State, 
 	}
 	want.Note = strings.Join(notes, "; ")
 	return want, nil
+}
+
+// fixed are the settings that the server lists as if they could be changed,
+// and that ALTER SYSTEM refuses.
+var fixed = []string{"config_file", "data_directory", "transaction_deferrable", "transaction_isolation", "transaction_read_only"}
+
+// ask has the server judge texts, whose rules only it knows, by setting them
+// for the length of a read-only transaction. It can for those that a session
+// may set; the others it judges when they are stored.
+func (s Setting) ask(ctx context.Context, r host.Reader, h *held) error {
+	v, set := s.Values[h.name]
+	if !set || h.vartype != "string" || h.context != "user" && h.context != "superuser" || h.name == "client_encoding" {
+		return nil
+	}
+	err := r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "select pg_catalog.set_config($1, $2, true)", h.name, v)
+		return err
+	})
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && strings.HasPrefix(pe.Code, "22") {
+		return fail.With(fmt.Errorf("plan setting %s: %s", h.name, strings.TrimSuffix(pe.Message+" ("+pe.Detail+")", " ()")), fail.Usage)
+	}
+	return nil
 }
 
 // valid checks what needs no server.
@@ -84,7 +113,7 @@ func (s Setting) aim(h *held) (aim, error) {
 	if !h.known {
 		return aim{}, fail.With(fmt.Errorf("plan setting %s: unrecognized configuration parameter %q", h.name, h.name), fail.Usage)
 	}
-	if h.context == "internal" {
+	if h.context == "internal" || slices.Contains(fixed, h.name) {
 		return aim{}, fail.With(fmt.Errorf("plan setting %s: parameter %q cannot be changed", h.name, h.name), fail.Usage)
 	}
 	if why := h.above(); why != "" {
