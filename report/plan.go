@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -103,6 +104,7 @@ func shownRows(rows []change.Row) []field {
 		}
 		name, isStored := strings.CutSuffix(r.Name, stored)
 		f, both := force[name]
+		r.Now, r.After, f.Now, f.After = seen(r.Now), seen(r.After), seen(f.Now), seen(f.After)
 		delete(force, name)
 		text := r.Now + " → " + r.After
 		switch {
@@ -117,11 +119,14 @@ func shownRows(rows []change.Row) []field {
 	}
 	for _, r := range rows {
 		if name, ok := strings.CutSuffix(r.Name, inForce); ok && force[name] == r {
-			out = append(out, field{Label: name, Text: r.Now + " → " + r.After})
+			out = append(out, field{Label: name, Text: seen(r.Now) + " → " + seen(r.After)})
 		}
 	}
 	return out
 }
+
+// seen writes a value so that an empty one shows.
+func seen(v string) string { return cmp.Or(v, "''") }
 
 // undoWords says how a step is taken back.
 func undoWords(s change.PlannedStep) string {

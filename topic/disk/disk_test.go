@@ -91,6 +91,7 @@ func TestQueueRefuses(t *testing.T) {
 		"disk.queue sda rotational=2":                  "from 0 to 1",
 		"disk.queue sda read_ahead_kb=4MB":             "whole number",
 		"disk.queue sda read_ahead_kb=0128":            "whole number",
+		"disk.queue sda read_ahead_kb=4097":            "multiple of 4",
 		"disk.queue sda nr_requests=0":                 "from 4 to 65536",
 		"disk.queue sda nr_requests=64 scheduler=none": "two changes",
 	} {

@@ -42,7 +42,7 @@ var attributes = []struct {
 	{"scheduler", "1-scheduler", func(q block.Queue) string { return q.Scheduler.Because }, checkScheduler},
 	{"nr_requests", "2-nr_requests", func(q block.Queue) string { return q.Requests.Because }, within(4, 65536)},
 	{"rotational", "3-rotational", func(q block.Queue) string { return q.Rotational.Because }, within(0, 1)},
-	{"read_ahead_kb", "4-read_ahead_kb", func(q block.Queue) string { return q.ReadAhead.Because }, within(0, 1<<20)},
+	{"read_ahead_kb", "4-read_ahead_kb", func(q block.Queue) string { return q.ReadAhead.Because }, wholePages},
 }
 
 func checkScheduler(q block.Queue, value string) string {
@@ -61,6 +61,17 @@ func within(low, high int64) func(block.Queue, string) string {
 		}
 		return ""
 	}
+}
+
+// wholePages checks a read-ahead: the kernel keeps whole pages of 4 kB.
+func wholePages(q block.Queue, value string) string {
+	if why := within(0, 1<<20)(q, value); why != "" {
+		return why
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n%4 != 0 {
+		return "the kernel keeps whole pages, so it takes a multiple of 4"
+	}
+	return ""
 }
 
 func usage(format string, args ...any) error {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -156,7 +157,7 @@ var gains = map[string]string{
 
 // reason is why one would change a setting, and what it is now.
 func reason(c pg.Config, name string) string {
-	now := fmt.Sprintf("%s is %s now", name, c.Shown(name))
+	now := fmt.Sprintf("%s is %s now", name, cmp.Or(c.Shown(name), "empty"))
 	if c.Stock(name) {
 		now += ", as built in"
 	}
