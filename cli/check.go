@@ -115,6 +115,9 @@ func (a *app) look(ctx context.Context, m *machine, file string, needs []fact.An
 		return nil, nil, unreachable
 	}
 	set, err = m.gather(ctx, h, needs)
+	if h.Pooled() {
+		fmt.Fprintln(a.err, "note: a connection pooler such as PgBouncer answers in the server's place; to plan changes, name the server's own port or socket with --db")
+	}
 	return set, unreachable, err
 }
 

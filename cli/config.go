@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -25,12 +27,12 @@ type config struct {
 func readConfig() (config, error) {
 	var c config
 	dirs, err := host.OwnDirs()
-	if err != nil {
-		return c, err
+	if err != nil { // no home, no configuration: those that need a folder say so
+		return c, nil
 	}
 	path := filepath.Join(dirs.Config, "config.toml")
 	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return c, nil
 	}
 	if err != nil {
@@ -44,15 +46,26 @@ func readConfig() (config, error) {
 	return c, nil
 }
 
+// takes is what each key of the configuration takes.
+var takes = map[string]string{
+	"db":      `text: db = "host=/var/run/postgresql"`,
+	"fail-on": `text: fail-on = "warning"`,
+	"budget":  `text: budget = "2m"`,
+	"probe":   "true or false",
+}
+
 func tomlReason(err error) string {
 	var strict *toml.StrictMissingError
 	if errors.As(err, &strict) && len(strict.Errors) > 0 {
 		row, _ := strict.Errors[0].Position()
-		return fmt.Sprintf("line %d: unknown key %q (known: db, fail-on, budget, probe)", row, strict.Errors[0].Key())
+		return fmt.Sprintf("line %d: unknown key %q (known: db, fail-on, budget, probe)", row, strings.Join(strict.Errors[0].Key(), "."))
 	}
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
 		row, col := bad.Position()
+		if len(bad.Key()) > 0 && strings.Contains(bad.Error(), "cannot") {
+			return fmt.Sprintf("line %d: %s takes %s", row, strings.Join(bad.Key(), "."), takes[bad.Key()[0]])
+		}
 		return fmt.Sprintf("line %d, column %d: %s", row, col, bad.Error())
 	}
 	return err.Error()

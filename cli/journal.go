@@ -14,7 +14,7 @@ func (a *app) journal() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal [CHANGE]",
 		Short: "List what was changed, when, and in what state it is; or show one change",
-		Long: `Lists every change that was begun on this machine, the newest first, or shows one
+		Long: `Lists every change that was begun on this machine, the newest last, or shows one
 with its plan, its way back and each thing that happened to it. Changes nothing.`,
 		Example: "  headroom journal\n  headroom journal 20261120-7f3a -o json",
 		Args:    cobra.MaximumNArgs(1),

@@ -3,7 +3,10 @@ package host
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+
+	"headroom/fail"
 )
 
 // Dirs are the folders that Headroom itself uses: the system's for root, the
@@ -30,8 +33,11 @@ func OwnDirs() (Dirs, error) {
 		return Dirs{Config: "/etc/headroom", State: "/var/lib/headroom", Run: "/run/headroom", Cache: "/var/cache/headroom"}, nil
 	}
 	home, err := os.UserHomeDir()
+	if u, uerr := user.Current(); err != nil && uerr == nil && filepath.IsAbs(u.HomeDir) {
+		home, err = u.HomeDir, nil
+	}
 	if err != nil {
-		return Dirs{}, fmt.Errorf("find your home folder: %w", err)
+		return Dirs{}, fail.Hint(fmt.Errorf("find your home folder: %w", err), "set HOME, or name a folder for Headroom's files in HEADROOM_STATE")
 	}
 	xdg := func(name, def string) string {
 		if v := os.Getenv(name); filepath.IsAbs(v) {

@@ -191,6 +191,9 @@ func absent(err error) error {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENODEV):
 		return fmt.Errorf("%w: %w", fail.ErrAbsent, err)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		if strings.HasSuffix(err.Error(), fail.ErrDenied.Error()) { // said once is enough
+			return &told{err.Error(), errors.Join(fail.ErrDenied, err)}
+		}
 		return fmt.Errorf("%w: %w", fail.ErrDenied, err)
 	}
 	return err
