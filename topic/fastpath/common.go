@@ -50,7 +50,7 @@ func (n numbers) time(name string) time.Duration {
 
 // Parameters that several labs have.
 var (
-	clientsParam = trial.Param{Name: "clients", Doc: "connections that write", Default: "2", Check: whole(1, 200)}
+	clientsParam = trial.Param{Name: "clients", Doc: "connections that write", Default: "2", Check: whole(1, 60)}
 	secondsParam = trial.Param{Name: "seconds", Doc: "how long each turn works", Default: "1.5", Check: seconds}
 )
 

@@ -24,7 +24,7 @@ var HotRow = &lab.Lab{
 	Uses:     trial.Server,
 	Measures: []trial.Measure{lab.Rate("increments/s"), lab.WAL},
 	Params: []trial.Param{
-		{Name: "writers", Doc: "connections that raise counters", Default: "8", Check: whole(1, 90)},
+		{Name: "writers", Doc: "connections that raise counters", Default: "8", Check: whole(1, 60)},
 		{Name: "rows", Doc: "counters, where they are many", Default: "10000", Check: whole(100, 10_000_000)},
 		{Name: "slots", Doc: "rows that a counter is spread over in the slotted arm", Default: "64", Check: whole(1, 10_000)},
 		secondsParam,

@@ -78,7 +78,7 @@ func (h hot) ingest(spread func(seed uint64) *sample.Keys) func(context.Context,
 		if err := h.fresh(ctx, t.Stand); err != nil {
 			return err
 		}
-		w, err := writer(ctx, t.Stand, "counters", []string{"id"}, []string{"n"}, upsert.Options{Mode: upsert.Add, Adds: []string{"n"}, Connections: int(min(h.int("writers"), 64))})
+		w, err := writer(ctx, t.Stand, "counters", []string{"id"}, []string{"n"}, upsert.Options{Mode: upsert.Add, Adds: []string{"n"}, Connections: int(h.int("writers"))})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ var BulkLoad = &lab.Lab{
 	Uses:     trial.Server,
 	Measures: []trial.Measure{lab.Rate("rows/s"), lab.Seconds, lab.WAL},
 	Params: []trial.Param{
-		{Name: "rows", Doc: "rows to load", Default: "50000", Check: whole(100, 50_000_000)},
+		{Name: "rows", Doc: "rows to load; kept in memory", Default: "50000", Check: whole(100, 5_000_000)},
 		{Name: "commit", Doc: "rows per transaction of the INSERT arms", Default: "1000", Check: whole(1, 1_000_000)},
 		{Name: "seed", Doc: "of the people", Default: "1", Check: whole(0, 1<<62)},
 	},
