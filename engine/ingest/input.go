@@ -31,6 +31,14 @@ func (in *input) close() {
 	in.closers = nil
 }
 
+// label names an input in a message.
+func label(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return "input " + name
+}
+
 // openInput opens an input and finds out how it is written.
 func (r *run) openInput(n int) (_ *input, err error) {
 	in := &input{n: n, name: r.o.Inputs[n]}
@@ -51,12 +59,12 @@ func (r *run) openInput(n int) (_ *input, err error) {
 	}
 	plain, _, err := record.Decompress(raw)
 	if err != nil {
-		return nil, fmt.Errorf("read input %s: %w", in.name, err)
+		return nil, fmt.Errorf("read %s: %w", label(in.name), err)
 	}
 	in.closers = append(in.closers, plain)
 	head, src, err := peek(plain)
 	if err != nil {
-		return nil, fmt.Errorf("read input %s: %w", in.name, err)
+		return nil, fmt.Errorf("read %s: %w", label(in.name), err)
 	}
 	in.head = head
 	if in.o, err = r.form(in); err != nil {
@@ -64,12 +72,12 @@ func (r *run) openInput(n int) (_ *input, err error) {
 	}
 	in.reader = record.NewReader(src, in.o)
 	if in.names, err = in.reader.Header(); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("input %s: %w", in.name, err)
+		return nil, fmt.Errorf("%s: %w", label(in.name), err)
 	}
 	if in.o.Format != record.NDJSON && !in.o.Header {
 		in.names = r.o.Fields
 		if len(in.names) == 0 && err == nil {
-			return nil, fail.With(fail.Hint(fmt.Errorf("read input %s: it is %s without a header", in.name, in.o.Format),
+			return nil, fail.With(fail.Hint(fmt.Errorf("read %s: it is %s without a header", label(in.name), in.o.Format),
 				"name its columns in order: --fields id,ts,host; or say that the first line names them: --header"), fail.Usage)
 		}
 	}
@@ -144,7 +152,7 @@ func (in *input) skipTo(p Position) error {
 		return nil
 	}
 	if err := in.reader.SkipTo(p.Offset, p.Line); err != nil {
-		return fail.Hint(fmt.Errorf("resume input %s: %w", in.name, err), "give the same input from its beginning, or remove the checkpoint file to begin anew")
+		return fail.Hint(fmt.Errorf("resume %s: %w", label(in.name), err), "give the same input from its beginning, or remove the checkpoint file to begin anew")
 	}
 	return nil
 }

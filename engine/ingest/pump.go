@@ -99,7 +99,7 @@ func (p *pump) read(ctx context.Context, r *run, in *input, base int64) error {
 		}
 		var bad *record.Bad
 		if err != nil && !errors.As(err, &bad) {
-			return fmt.Errorf("input %s: %w", in.name, err)
+			return fmt.Errorf("%s: %w", label(in.name), err)
 		}
 		off, line := in.reader.Pos()
 		if err := p.one(ctx, r, in, base, rec, bad); err != nil {
@@ -131,7 +131,7 @@ func (p *pump) one(ctx context.Context, r *run, in *input, base int64, rec recor
 	}
 	if bad != nil {
 		if err := r.rejects.Add(r.named(*bad, in.n)); err != nil {
-			return fmt.Errorf("input %s: %w", in.name, err)
+			return fmt.Errorf("%s: %w", label(in.name), err)
 		}
 	}
 	off, line := in.reader.Pos()

@@ -3,6 +3,7 @@ package readtable_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,6 +21,8 @@ import (
 	"headroom/pglocal"
 	"headroom/testkit/need"
 )
+
+var major = flag.Int("major", 0, "major version of the private server; 0: the newest installed")
 
 var shared struct {
 	sync.Once
@@ -43,7 +46,7 @@ func connect(t testing.TB) *pgx.Conn {
 	t.Helper()
 	need.Have(t, "pg")
 	shared.Do(func() {
-		shared.s, shared.err = pglocal.Start(context.Background(), pglocal.Options{Name: "readtable"})
+		shared.s, shared.err = pglocal.Start(context.Background(), pglocal.Options{Major: *major, Name: "readtable"})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)
