@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 type loading struct {
 	machine
 	o                        bulkload.Options
-	format, null             string
+	format, null, maxRecord  string
 	delimiter, quote, escape string
 	header, create, unlogged bool
 	plan                     bool
@@ -86,6 +87,7 @@ func (l *loading) inputFlags(c *cobra.Command) {
 	f.StringVar(&l.o.Encoding, "encoding", "", "encoding of the input, as PostgreSQL names it (default UTF8)")
 	f.StringSliceVar(&l.o.Columns, "columns", nil, "columns of the input in their order, - for one to leave out; for JSON: column=path,… (. is the whole document)")
 	f.StringVar(&l.o.Rejects, "rejects", "", "file for bad records, appended to (default: the input's name with .rejects, in the working folder)")
+	f.StringVar(&l.maxRecord, "max-record", "16MB", "largest record taken, up to 1GB; longer ones are bad. Memory grows with it")
 	f.Int64Var(&l.o.MaxRejects, "max-rejects", -1, "give up, and put the table back, after so many bad records (default: any number)")
 }
 
@@ -157,6 +159,11 @@ func (l *loading) read(c *cobra.Command) error {
 			*x.to = text[0]
 		}
 	}
+	size, u, err := unit.Parse(l.maxRecord)
+	if err != nil || u != unit.Byte || size < 1024 || size > record.MaxRecord+1 {
+		return fail.With(fail.Hint(fmt.Errorf("read --max-record %q: not a size between 1kB and 1GB", l.maxRecord), "write: --max-record 64MB"), fail.Usage)
+	}
+	l.o.MaxRecord = int(min(size, record.MaxRecord))
 	if l.create {
 		l.o.Create = &bulkload.Create{Key: l.key, Unlogged: l.unlogged}
 	} else if len(l.key) > 0 || l.unlogged {
@@ -199,6 +206,8 @@ func (a *app) runLoad(ctx context.Context, c *cobra.Command, l *loading) error {
 
 // watched runs a load with its progress on standard error.
 func (a *app) watched(l *loading, f func() (*bulkload.Result, error)) (*bulkload.Result, error) {
+	// Rather collect garbage early than take memory from the server beside us.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(96 << 20))
 	progress := report.NewProgress(a.err, os.Getenv)
 	defer progress.Done()
 	l.o.Say = progress.Note

@@ -74,6 +74,8 @@ type run struct {
 	rows       atomic.Int64
 	bytes      atomic.Int64
 	cut        atomic.Int64    // bad records that the splitter took out
+	flight     atomic.Int64    // bytes of chunks that are handed out
+	landed     chan struct{}   // told when some have been sent
 	done       map[int64]int64 // where committed chunks begin and end
 	starts     []int64         // where they begin, sorted
 }

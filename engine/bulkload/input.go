@@ -147,6 +147,9 @@ func (s *source) format(o *Options) {
 	if o.Null != nil {
 		s.opts.Null, s.opts.HasNull = *o.Null, true
 	}
+	if s.opts.MaxRecord = o.MaxRecord; o.MaxRecord == 0 {
+		s.opts.MaxRecord = recordMost
+	}
 	s.Format = s.opts.Format.String()
 }
 

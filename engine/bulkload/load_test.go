@@ -318,3 +318,15 @@ func TestJournalIsStored(t *testing.T) {
 		t.Errorf("%v %v", all, err)
 	}
 }
+
+// A record that is too large is one bad record, however much else there is.
+func TestHugeRecords(t *testing.T) {
+	b := newBench(t)
+	b.exec("create table t (a int, b text)")
+	o := b.options(b.file("t.csv", "1,a\n2,"+strings.Repeat("x", 3<<20)+"\n3,c\n4,"+strings.Repeat("y", 1<<20)+"\n"), "t")
+	o.MaxRecord = 2 << 20
+	if r := b.load(o); r.Rows != 3 || r.Rejected != 1 || !strings.Contains(b.rejects(), "\n2\t") {
+		t.Errorf("%+v", r)
+	}
+	b.want("select a, length(b) from t order by a", "1|1\n3|1\n4|1048576")
+}

@@ -52,6 +52,10 @@ type Options struct {
 	Rejects    string `json:"rejects,omitempty"` // file for bad records; "" lets the first one end the load
 	MaxRejects int64  `json:"max_rejects"`       // below 0: any number
 
+	// MaxRecord is the largest record that is taken, in bytes; longer ones are
+	// bad. It bounds the memory that a load takes. 0: 16 MiB.
+	MaxRecord int `json:"max_record,omitempty"`
+
 	Connections int           `json:"connections,omitempty"`  // 0: as the plan finds right
 	LockTimeout time.Duration `json:"lock_timeout,omitempty"` // how long to wait for the table at the start; 0: 3 s
 	Patience    time.Duration `json:"patience,omitempty"`     // and for building what was dropped; 0: 10 min
@@ -99,6 +103,9 @@ func (o *Options) say(format string, args ...any) {
 		o.Say(fmt.Sprintf(format, args...))
 	}
 }
+
+// recordMost is the largest record that is taken unless another size is asked for.
+const recordMost = 16 << 20
 
 func (o *Options) lockTimeout() time.Duration {
 	if o.LockTimeout > 0 {

@@ -272,7 +272,7 @@ func (j *job) alive(ctx context.Context) bool {
 // newRun is the part of the job that moves rows.
 func (j *job) newRun() *run {
 	r := &run{job: j, sql: copySQL(j.table(), j.m, j.src, j.o, false), checker: j.checker,
-		counted: j.table().Kind == "r" && (!j.table().RowTriggers || j.o.NoTriggers), done: map[int64]int64{}}
+		counted: j.table().Kind == "r" && (!j.table().RowTriggers || j.o.NoTriggers), done: map[int64]int64{}, landed: make(chan struct{}, 1)}
 	r.checker.filled = j.table().RowTriggers
 	return r
 }
@@ -377,8 +377,30 @@ func (r *run) read(ctx context.Context, split *record.Splitter, queue chan<- rec
 			split.Free(c)
 			continue
 		}
+		if err := r.room(ctx, int64(len(c.Data))); err != nil {
+			return err
+		}
 		select {
 		case queue <- c:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// flightMost bounds what is read and not sent, where records are huge.
+const flightMost = 24 << 20
+
+// room waits until a chunk of n bytes may be handed out: at once, unless much
+// is on its way already.
+func (r *run) room(ctx context.Context, n int64) error {
+	for {
+		if now := r.flight.Load(); now == 0 || now+n <= flightMost {
+			r.flight.Add(n)
+			return nil
+		}
+		select {
+		case <-r.landed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -410,7 +432,12 @@ func (r *run) work(ctx context.Context, queue <-chan record.Chunk, split *record
 				}
 				return err
 			}
+			r.flight.Add(-int64(len(c.Data)))
 			split.Free(c)
+			select {
+			case r.landed <- struct{}{}:
+			default:
+			}
 			r.tell()
 		}
 	}
