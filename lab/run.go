@@ -314,6 +314,6 @@ func mixed(seed uint64, round int) uint64 {
 // tooFew tells how to get to a verdict.
 func (r *run) tooFew(n int) string {
 	per := r.res.Took / float64(max(n, 1)+1)
-	return fmt.Sprintf("%d rounds are too few for a verdict, which needs %d: --rounds %d --budget %.0fs (a round took %s)", n, stats.MinPairs,
+	return fmt.Sprintf("too few rounds for a verdict: %d, and one needs %d: --rounds %d --budget %.0fs (a round took %s)", n, stats.MinPairs,
 		max(r.opt.Rounds, stats.MinPairs), max(r.opt.Budget.Seconds(), 10+per*float64(stats.MinPairs+2)), unit.Seconds(per))
 }

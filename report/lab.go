@@ -118,7 +118,7 @@ func labOthers(r *lab.Result) grid {
 func labArms(r *lab.Result) list {
 	l := list{Title: "What the arms do"}
 	for _, a := range r.Arms {
-		l.Entries = append(l.Entries, entry{Text: a.Name + ": " + a.Doc})
+		l.Entries = append(l.Entries, entry{Text: a.Name + ": " + bareWords(a.Doc)})
 	}
 	return l
 }
@@ -148,10 +148,10 @@ func assignments(m map[string]string) string {
 
 // claimSentence is a comparison of two arms with the source's beside it.
 func claimSentence(r *lab.Result, v lab.Versus) string {
-	s := fmt.Sprintf("%s: %s is %s × as good as %s (%s interval %s, %s): %s", v.Text, v.Arm, times(v.Gain.Center), v.Over,
+	s := fmt.Sprintf("%s: %s is %s × as good as %s (%s interval %s, %s): %s", bareWords(v.Text), v.Arm, times(v.Gain.Center), v.Over,
 		level(r.Level), labSpan(v), plural(v.Pairs, "round", "rounds"), v.Decision)
 	if v.Pairs == 0 {
-		s = fmt.Sprintf("%s: no answer yet: %s", v.Text, v.Decision)
+		s = fmt.Sprintf("%s: no answer yet: %s", bareWords(v.Text), v.Decision)
 	}
 	if v.Then > 0 {
 		s += fmt.Sprintf("; %s says %s ×", r.Source, times(v.Then))
@@ -194,6 +194,9 @@ func conclusion(r *lab.Result) []string {
 	}
 	return out
 }
+
+// bareWords is our own text without the marks that pages show code by.
+func bareWords(s string) string { return strings.ReplaceAll(s, "`", "") }
 
 // labSpan is the interval of a gain. Two or three rounds can give one that
 // holds everything, which is better said in words.

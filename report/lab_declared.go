@@ -55,11 +55,11 @@ func Labs(ls []*lab.Lab) Section {
 			arms = append(arms, a.Name)
 		}
 		data.Labs = append(data.Labs, j)
-		it := item{Title: l.Name + ": " + l.Title, Body: l.Question, Fields: []field{
+		it := item{Title: l.Name + ": " + l.Title, Body: bareWords(l.Question), Fields: []field{
 			{Label: "source", Text: l.Source}, {Label: "arms", Parts: arms}, {Label: "measures", Parts: measureWords(l.Measures)},
 			{Label: "size", Text: e.Size}, {Label: "run", Text: "headroom lab " + l.Name, Code: true}}}
 		if len(ls) == 1 {
-			it.Fields = append(it.Fields, field{Label: "how", Text: l.Doc})
+			it.Fields = append(it.Fields, field{Label: "how", Text: bareWords(l.Doc)})
 		}
 		sec.blocks = append(sec.blocks, it)
 		if len(ls) == 1 && len(g.Rows) > 0 {

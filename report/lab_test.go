@@ -56,7 +56,7 @@ func someLab(t *testing.T, rounds int) *lab.Result {
 	}
 	for i, w := range r.Warnings {
 		if strings.Contains(w, "too few") {
-			r.Warnings[i] = "3 rounds are too few for a verdict, which needs 6: --rounds 6 --budget 150s (a round took 12 s)"
+			r.Warnings[i] = "too few rounds for a verdict: 3, and one needs 6: --rounds 6 --budget 150s (a round took 12 s)"
 		}
 	}
 	return r
