@@ -110,9 +110,10 @@ func runTempFiles(s *fact.Set, out *check.Report) {
 var maintenanceMem = &check.Check{
 	Name: "postgres.maintenance-work-mem",
 	Doc: check.Doc{
-		Title:    "Vacuum and index builds have little memory for large tables",
+		Title:    "Vacuum and index builds have little memory for large tables, or may take too much",
 		Why:      "Vacuum collects dead rows in this memory and passes over all indexes each time it is full (before PostgreSQL 17 at 6 bytes per dead row); index builds sort in it.",
-		Evidence: "maintenance_work_mem, the memory, and the largest table. Fires at 128 MB and below if there is a table over 4 GB and 8 GB of memory.",
+		Evidence: "maintenance_work_mem, the memory, and the largest table. Fires at 128 MB and below if there is a table over 4 GB and 8 GB of memory, " +
+			"and where one index build may take more than half of the memory that shared_buffers leaves, or more than all of it together with the autovacuum workers.",
 		Fix:      "A sixty-fourth of the memory per autovacuum worker, at most 1 GB.",
 		Risk:     "Each autovacuum worker may take that much (or autovacuum_work_mem).",
 		Undo:     undoSetting,
@@ -131,6 +132,9 @@ var maintenanceMem = &check.Check{
 			}
 		}
 		c, mem := fact.Get(s, pg.Settings), usable(fact.Get(s, proc.Memories))
+		if tooMuchMaintenance(s, out, v[0], v[1], mem) {
+			return
+		}
 		if v[0] > 128*unit.MB || big.Bytes < 4*unit.GB || mem < 8*unit.GB {
 			return
 		}
@@ -144,4 +148,35 @@ var maintenanceMem = &check.Check{
 			Evidence: []check.Cite{cite(c, "maintenance_work_mem"), figure("largest table", big.Bytes, unit.Byte, "pg_class relpages"), figure("memory", mem, unit.Byte, "/proc/meminfo MemTotal, cgroup limit")},
 			Fixes:    []change.Spec{set("maintenance_work_mem", megabytes(want))}})
 	},
+}
+
+// tooMuchMaintenance reports a maintenance_work_mem that the memory does not
+// bear; it says whether it did.
+func tooMuchMaintenance(s *fact.Set, out *check.Report, each, workers, mem float64) bool {
+	c := fact.Get(s, pg.Settings)
+	shared, _ := c.Number("shared_buffers")
+	auto, ok := c.Number("autovacuum_work_mem")
+	if !ok || auto < 0 {
+		auto = each
+	}
+	if fact.Get(s, pg.Servers).Major < 17 {
+		auto = math.Min(auto, unit.GB) // vacuum takes no more
+	}
+	left := math.Max(mem-shared, 0)
+	most := each + workers*auto
+	if most <= left && each <= left/2 {
+		return false
+	}
+	f := check.Finding{Subject: server, Severity: check.Advice, Basis: check.ByRule, Worth: 0.1,
+		Summary: fmt.Sprintf("One index build (maintenance_work_mem is %s) and %s autovacuum workers may take %s, and shared_buffers leaves %s of memory.",
+			c.Shown("maintenance_work_mem"), unit.Format(workers, unit.Count), unit.Format(most, unit.Byte), unit.Format(left, unit.Byte)),
+		Evidence: []check.Cite{cite(c, "maintenance_work_mem"), cite(c, "autovacuum_max_workers"), cite(c, "shared_buffers"), figure("memory", mem, unit.Byte, "/proc/meminfo MemTotal, cgroup limit")}}
+	if each > left {
+		f.Severity, f.Worth = check.Warning, 0.3
+	}
+	if fit := roundSize(math.Min(unit.GB, left/16)); fit >= 16*unit.MB && fit < each {
+		f.Fixes = []change.Spec{set("maintenance_work_mem", megabytes(fit))}
+	}
+	out.Found(f)
+	return true
 }
