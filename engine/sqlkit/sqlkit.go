@@ -27,6 +27,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"headroom/fail"
+	"headroom/host"
 )
 
 // Version is the version of the SQL kit in this program. It rises when an
@@ -108,9 +109,9 @@ func Objects(major int) ([]Object, error) {
 // Open connects to a database for the calls below: application_name=headroom,
 // time limits for locks and statements.
 func Open(ctx context.Context, dsn string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(dsn)
+	cfg, err := host.ParseDSN(dsn)
 	if err != nil {
-		return nil, fail.Hint(fmt.Errorf("read the connection string: %w", err), "write it as libpq does: --db 'host=/var/run/postgresql dbname=postgres' or --db postgres://user@host/db")
+		return nil, err
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "headroom"

@@ -25,7 +25,7 @@ end $$;
 comment on function headroom._groupable(regtype) is 'Internal: whether GROUP BY takes values of this type';
 
 create or replace function headroom._counts(vals anycompatiblearray) returns jsonb
-language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan set enable_sort = off set jit = off as $$
 declare
 	result jsonb;
 	t oid := pg_typeof(vals)::oid;

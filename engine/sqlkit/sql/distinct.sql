@@ -269,7 +269,7 @@ comment on function headroom._distinct_rows(anyelement, text[], text[], integer,
 create or replace function headroom.distinct_keys(tbl regclass, variadic columns text[]) returns setof jsonb
 language sql stable rows 1000 as $$
 	with recursive b as (
-		select x.keys, x.last from headroom._distinct_keys(tbl, columns, null, 2048, '20 ms') x
+		select x.keys, x.last from headroom._distinct_keys(tbl, columns, null, 2048, '10 ms') x
 		union all
 		select x.keys, x.last from b cross join lateral headroom._distinct_keys(tbl, columns, b.last, 2048, '200 ms') x where b.last is not null
 	)
@@ -280,7 +280,7 @@ comment on function headroom.distinct_keys(regclass, text[]) is 'The distinct va
 create or replace function headroom.distinct_rows(proto anyelement, variadic columns text[]) returns setof anyelement
 language sql stable rows 1000 as $$
 	with recursive b as (
-		select x.keys, x.last from headroom._distinct_rows(proto, columns, null, 2048, '20 ms') x
+		select x.keys, x.last from headroom._distinct_rows(proto, columns, null, 2048, '10 ms') x
 		union all
 		select x.keys, x.last from b cross join lateral headroom._distinct_rows(proto, columns, b.last, 2048, '200 ms') x where b.last is not null
 	)
