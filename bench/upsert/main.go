@@ -76,10 +76,11 @@ func main() {
 
 func run() (err error) {
 	quick := flag.Bool("quick", false, "a short run: fewer keys and rounds")
-	rounds := flag.Int("rounds", 7, "rounds of each arm")
+	rounds := flag.Int("rounds", 6, "rounds of each arm")
 	length := flag.Duration("round", time.Second, "length of a round")
 	conns := flag.Int("c", 2, "connections of each arm")
 	keys := flag.Int64("keys", 2_000_000, "keys in the table")
+	own := flag.Bool("forms", false, "compare our own strategies instead")
 	only := flag.String("only", "", "only parts with this in their name")
 	date := flag.String("date", time.Now().UTC().Format(time.DateOnly), "date in the result file's name")
 	out := flag.String("out", "", "result file (default bench/results/upsert-DATE.json; - for none)")
@@ -101,7 +102,11 @@ func run() (err error) {
 	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
 	b := &bench{srv: srv, admin: admin, conns: *conns, keys: *keys, round: *length, rounds: *rounds, rng: rand.New(rand.NewPCG(1, 2)),
 		file: file{Date: *date, Server: srv.Version, Go: runtime.Version(), CPU: cpu(), Cores: runtime.NumCPU(), Connections: *conns, Keys: *keys, Seconds: length.Seconds(), Settings: settings}}
-	for _, p := range parts() {
+	all := parts()
+	if *own {
+		all = forms()
+	}
+	for _, p := range all {
 		if !strings.Contains(p.name, *only) {
 			continue
 		}
@@ -129,8 +134,8 @@ type comparison struct {
 	arms  []arm
 	// pairs says which arm is held against which, and the goal; an arm "best"
 	// is, round by round, the fastest of the arms that are not ours.
-	pairs []ratio
-	conns int // 0: as asked
+	pairs  []ratio
+	rounds int // at most; 0: as asked
 }
 
 func (b *bench) part(ctx context.Context, c comparison) error {
@@ -141,8 +146,12 @@ func (b *bench) part(ctx context.Context, c comparison) error {
 	if err := setup(ctx, b); err != nil {
 		return err
 	}
+	rounds := b.rounds
+	if c.rounds > 0 {
+		rounds = min(rounds, c.rounds)
+	}
 	p := part{Name: c.name, Rates: map[string][]float64{}, Median: map[string]float64{}}
-	for round := -1; round < b.rounds; round++ { // the first only warms up
+	for round := -1; round < rounds; round++ { // the first only warms up
 		for _, i := range b.rng.Perm(len(c.arms)) {
 			a := c.arms[i]
 			if _, err := b.admin.Exec(ctx, "VACUUM"); err != nil {
@@ -173,7 +182,7 @@ func (b *bench) part(ctx context.Context, c comparison) error {
 	}
 	for _, r := range c.pairs {
 		var pairs []stats.Pair
-		for i := range b.rounds {
+		for i := range rounds {
 			pairs = append(pairs, stats.Pair{Base: p.rate(r.Peer, r.Ours, i), Changed: p.Rates[r.Ours][i]})
 		}
 		var err error

@@ -135,11 +135,27 @@ func parts() []comparison {
 			handUnnest(batch, 130), handStaging(batch, 130), handPipeline(batch, 130)},
 			pairs: []ratio{{Ours: "ours", Peer: "best", Goal: 0.95}}}
 		if batch == 1000 {
-			c.arms = append(c.arms, handValues(batch, 130), handSingle(130))
-			c.pairs = append(c.pairs, ratio{Ours: "ours", Peer: "multi-VALUES", Goal: 2}, ratio{Ours: "ours", Peer: "one row per commit", Goal: 40})
+			const self = "ours, batches of its own size"
+			c.arms = append(c.arms, handValues(batch, 130), handSingle(130), ours(self, upsert.Auto, 0, 130, permuted))
+			c.pairs = append(c.pairs, ratio{Ours: "ours", Peer: "multi-VALUES"}, ratio{Ours: self, Peer: "multi-VALUES", Goal: 2}, ratio{Ours: self, Peer: "one row per commit", Goal: 40})
 		}
 		out = append(out, c)
 	}
+	out = append(out, comparison{name: "hot row", setup: counters, arms: []arm{hotUpdate("plain UPDATE, hot row", true), hotAdd("add, hot row", true), hotAdd("add, uniform", false)},
+		pairs: []ratio{{Ours: "add, hot row", Peer: "plain UPDATE, hot row", Goal: 50}, {Ours: "add, hot row", Peer: "add, uniform"}}})
+	out = append(out, comparison{name: "zipf", arms: []arm{ours("zipf 1.2", upsert.Auto, 0, 130, zipf), ours("uniform", upsert.Auto, 0, 130, uniform)},
+		pairs: []ratio{{Ours: "zipf 1.2", Peer: "uniform", Goal: 0.9}}})
+	for _, size := range []int{1000, 10_000, 100_000} {
+		batch := max(min(1000, 1_000_000/size), 10)
+		out = append(out, comparison{name: "documents of " + strconv.Itoa(size), setup: standard(size), arms: []arm{ours("ours", upsert.Auto, batch, size, permuted), handUnnest(batch, size), handStaging(batch, size)},
+			pairs: []ratio{{Ours: "ours", Peer: "best", Goal: 0.95}}})
+	}
+	return append(out, indexedPart())
+}
+
+// forms compares our own strategies: what Auto begins with was chosen so.
+func forms() []comparison {
+	var out []comparison
 	for _, batch := range []int{100, 1000, 10_000} {
 		c := comparison{name: "forms " + strconv.Itoa(batch)}
 		for _, s := range []upsert.Strategy{upsert.Unnest, upsert.UnnestMerge, upsert.Staging, upsert.StagingMerge, upsert.Pipeline} {
@@ -147,15 +163,6 @@ func parts() []comparison {
 		}
 		c.pairs = []ratio{{Ours: "unnest-merge", Peer: "unnest"}, {Ours: "staging", Peer: "unnest"}, {Ours: "staging-merge", Peer: "unnest"}}
 		out = append(out, c)
-	}
-	out = append(out, comparison{name: "hot row", setup: counters, arms: []arm{hotUpdate("plain UPDATE, hot row", true), hotAdd("add, hot row", true), hotAdd("add, uniform", false)},
-		pairs: []ratio{{Ours: "add, hot row", Peer: "plain UPDATE, hot row", Goal: 50}, {Ours: "add, hot row", Peer: "add, uniform"}}})
-	out = append(out, comparison{name: "zipf", arms: []arm{ours("zipf 1.2", upsert.Auto, 0, 130, zipf), ours("uniform", upsert.Auto, 0, 130, uniform)},
-		pairs: []ratio{{Ours: "zipf 1.2", Peer: "uniform", Goal: 0.9}}})
-	for _, size := range []int{100, 1000, 10_000, 100_000} {
-		batch := max(min(1000, 1_000_000/size), 10)
-		out = append(out, comparison{name: "size " + strconv.Itoa(size), setup: standard(size), arms: []arm{ours("ours", upsert.Auto, batch, size, permuted), handUnnest(batch, size), handStaging(batch, size), handPipeline(batch, size)},
-			pairs: []ratio{{Ours: "ours", Peer: "best", Goal: 0.95}}})
 	}
 	return out
 }
