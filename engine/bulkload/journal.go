@@ -218,12 +218,37 @@ func list(ctx context.Context, conn *pgx.Conn, dir string) ([]*Journal, error) {
 			return nil, fmt.Errorf("list loads: %w", err)
 		}
 	}
-	return append(out, fromFiles(dir, conn.Config().Database, known)...), nil
+	var system string
+	if err := conn.QueryRow(ctx, systemSQL).Scan(&system); err != nil {
+		return nil, fmt.Errorf("list loads: %w", err)
+	}
+	return append(out, fromFiles(dir, system, known)...), nil
+}
+
+// systemSQL tells this database from others, also of other servers.
+const systemSQL = `select pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(d.datname || d.oid::pg_catalog.text
+    || (select c.system_identifier from pg_catalog.pg_control_system() c), 'UTF8')), 'hex')
+  from pg_catalog.pg_database d where d.datname = pg_catalog.current_database()`
+
+// alone refuses a table that another load has not finished with: what that
+// dropped is missing, and what it loaded would come twice.
+func (j *job) alone(ctx context.Context) error {
+	all, err := list(ctx, j.conn, "")
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if !other.State.over() && other.State != Planned && (other.Plan.Table.OID == j.table().OID || other.Plan.Table.ident() == j.table().ident()) {
+			return fail.Hint(fmt.Errorf("load into %s: the load %s of %s is open", j.table(), other.ID, other.Begun.Format(time.DateTime)),
+				"go on with it: headroom load resume %s; or take it back: headroom load restore %s", other.ID, other.ID)
+		}
+	}
+	return nil
 }
 
 // fromFiles reads the journals of loads that the database does not know: their
 // table was dropped, or never written because the load died before that.
-func fromFiles(dir, database string, known map[string]bool) (out []*Journal) {
+func fromFiles(dir, system string, known map[string]bool) (out []*Journal) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
 	for _, f := range files {
 		b, err := os.ReadFile(f)
@@ -231,7 +256,7 @@ func fromFiles(dir, database string, known map[string]bool) (out []*Journal) {
 			continue
 		}
 		j, err := parseJournal(b)
-		if err != nil || known[j.ID] || j.Database != database || j.State.over() {
+		if err != nil || known[j.ID] || j.System != system || j.State.over() {
 			continue
 		}
 		out = append(out, j)

@@ -100,7 +100,10 @@ func lookServer(ctx context.Context, conn *pgx.Conn) (Server, error) {
 	var s Server
 	var pid uint32
 	err := conn.QueryRow(ctx, serverSQL).Scan(&s.Version, &s.Recovery, &s.ReadOnly, &s.WALLevel, &s.Buffers, &s.Maintenance,
-		&s.Workers, &s.Slots, &s.Encoding, &s.System, &s.DataDir, &pid)
+		&s.Workers, &s.Slots, &s.Encoding, &s.DataDir, &pid)
+	if err == nil {
+		err = conn.QueryRow(ctx, systemSQL).Scan(&s.System)
+	}
 	if err != nil {
 		return s, fmt.Errorf("look at the server: %w", err)
 	}

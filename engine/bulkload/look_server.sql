@@ -8,7 +8,5 @@ select pg_catalog.current_setting('server_version_num')::pg_catalog.int4,
        pg_catalog.current_setting('max_connections')::pg_catalog.int4 - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4
          - (select pg_catalog.count(*)::pg_catalog.int4 from pg_catalog.pg_stat_activity where backend_type = 'client backend'),
        pg_catalog.current_setting('server_encoding'),
-       (select pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.string_agg(d.datname || d.oid::pg_catalog.text, ',' order by d.oid), 'UTF8')), 'hex')
-          from pg_catalog.pg_database d where d.datname = pg_catalog.current_database()),
        coalesce((select setting from pg_catalog.pg_settings where name = 'data_directory'), ''),
        pg_catalog.pg_backend_pid()

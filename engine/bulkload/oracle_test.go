@@ -32,7 +32,7 @@ func TestCheckerIsNeverStricterThanTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	types := []string{"smallint", "integer", "bigint", "real", "double precision", "numeric", "numeric(6,2)", "numeric(3,5)", "boolean", "uuid", "date", "timestamp", "timestamptz", "varchar(5)", "char(4)", "text"}
+	types := []string{"smallint", "integer", "bigint", "real", "double precision", "numeric", "numeric(6,2)", "numeric(3,5)", "boolean", "uuid", "date", "timestamp", "timestamptz", "varchar(5)", "char(4)", "text", "jsonb"}
 	known := map[string]Column{}
 	for _, typ := range types {
 		c := Column{}
@@ -78,6 +78,7 @@ func anyValue() *rapid.Generator[string] {
 		rapid.StringMatching(`[ \t]?[-+]?[0-9]{0,7}[.]?[0-9]{0,4}(e[-+]?[0-9]{1,2})?[ ]?`),
 		rapid.StringMatching(`[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2})?( BC)?`),
 		rapid.StringMatching(`[{]?[0-9a-fA-F]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}[}]?`),
+		rapid.StringMatching(`[{\[]?("[a-z\\\\u0d8]{0,6}"[:,])?[-0-9.e]{1,6}[}\]]?`), rapid.SampledFrom([]string{`{"a":1}`, `[1,2,`, `"\u0000"`, `"\ud800"`, `"\ud83d\ude00"`, `1e400`, `1e200000`, `nul`, `null`, `{"a":1,"a":2}`, ` {} `, `01`, `-`, `"\x"`, "\"\t\""}),
 		rapid.StringMatching(`[a-zé ]{0,8}`), rapid.Map(rapid.String(), func(s string) string { return strings.ReplaceAll(s, "\x00", "") }),
 	)
 }

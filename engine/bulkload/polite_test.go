@@ -187,6 +187,10 @@ func TestInterruptedThenResumed(t *testing.T) {
 	if b.text(definitions) == before {
 		t.Error("nothing was dropped: the test shows nothing")
 	}
+	o.Progress = nil
+	if _, err := bulkload.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is open") || !strings.Contains(fail.HintOf(err), "load resume") {
+		t.Errorf("a second load into the table: %v", err)
+	}
 	if err := os.WriteFile(o.Path, []byte(lines(1, 40_001, "\t")), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"headroom/crash"
 	"headroom/engine/record"
@@ -108,6 +111,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer j.Close()
+	if err := j.alone(ctx); err != nil {
+		return nil, err
+	}
 	if o.Atomic {
 		return j.atomic(ctx)
 	}
@@ -255,11 +261,22 @@ func (j *job) settle(ctx context.Context, err error) error {
 		_ = j.writeFile(j.o.Dir)
 		return err
 	}
-	var pe interface{ SQLState() string }
-	if errors.As(err, &pe) && pe.SQLState() == "55P03" {
-		return open(err) // somebody holds a lock: waiting is all that it takes
+	if passing(err) {
+		return open(err)
 	}
 	return j.failed(ctx, err)
+}
+
+// passing says whether an error has nothing to do with the rows, so that a
+// resume may well succeed: a lock that is held, a session that was ended, a
+// line that was cut.
+func passing(err error) bool {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return pe.Code == "55P03" || strings.HasPrefix(pe.Code, "57") || strings.HasPrefix(pe.Code, "08")
+	}
+	var ne net.Error
+	return errors.As(err, &ne) || errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "conn")
 }
 
 // alive says whether the server still answers.

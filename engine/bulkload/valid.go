@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
+
+	"headroom/engine/record"
 )
 
 // checker says of single values that the server would refuse them. It speaks
@@ -103,6 +105,12 @@ var checks = map[string]func(v []byte, mod int32) string{
 	"timestamptz": func(v []byte, _ int32) string { return wrongDate(v, "timestamp with time zone") },
 	"varchar":     wrongLength,
 	"bpchar":      wrongLength,
+	"jsonb": func(v []byte, _ int32) string {
+		if err := record.ValidJSON(v); err != nil {
+			return "no JSON: " + err.Error()
+		}
+		return ""
+	},
 }
 
 // trim takes blanks away as the server does.

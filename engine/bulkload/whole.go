@@ -125,6 +125,11 @@ func (j *job) copyAll(ctx context.Context, freeze, strict bool) (rows int64, err
 // table. If the server refuses a record, all is rolled back and the chunks'
 // way is gone, which can tell one record from the other.
 func (j *job) frozen(ctx context.Context) error {
+	if j.resumed {
+		if err := j.rejects.readKnown(); err != nil {
+			return err
+		}
+	}
 	j.rejects.keep = true
 	err := j.frozenOnce(ctx)
 	if err == nil {
