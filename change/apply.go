@@ -78,10 +78,14 @@ func apply(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (R
 		return Result{}, nil, err
 	}
 	crash.At("change.locked")
+	done := false
 	if err = checkFree(o.Journal); err == nil {
-		err = checkSame(ctx, w, p)
+		done, err = checkSame(ctx, w, p)
 	}
-	if err != nil || p.Nothing() {
+	if done && !hold {
+		err = nil
+	}
+	if err != nil || done || p.Nothing() {
 		l.release()
 		return Result{}, nil, err
 	}
@@ -90,22 +94,25 @@ func apply(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (R
 }
 
 // checkSame makes sure that machine, server and all objects are those, and
-// are as, the plan was made for.
-func checkSame(ctx context.Context, r host.Reader, p *Plan) error {
+// are as, the plan was made for. done says that they are as it leaves them:
+// then nothing is left to do, whoever did it.
+func checkSame(ctx context.Context, r host.Reader, p *Plan) (done bool, err error) {
 	if err := p.here(ctx, r); err != nil {
-		return err
+		return false, err
 	}
 	var now []State
+	done = !p.Nothing()
 	for _, c := range p.Changes {
 		for _, s := range c.Steps {
 			st, err := s.Step.Read(ctx, r)
 			if err != nil {
-				return err
+				return false, err
 			}
 			now = append(now, st)
+			done = done && st.reached(s.After) && !st.guessed
 		}
 	}
-	return drift(p, now)
+	return done, drift(p, now)
 }
 
 // checkFree refuses to begin while another change is half done or waits for
