@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"headroom/change"
+	"headroom/fail"
 	"headroom/host"
 	"headroom/report"
 )
@@ -38,6 +41,12 @@ is running; 6 failed and taken back; 7 failed and NOT taken back.`,
   headroom apply 1f2e3d4c --confirm-within 2m`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("confirm-within") && within <= 0 {
+				return fail.With(fail.Hint(fmt.Errorf("read --confirm-within %s: it must be above 0", within), "e.g. --confirm-within 2m"), fail.Usage)
+			}
+			if err := knownRisks(accept, change.AcceptRestart); err != nil {
+				return err
+			}
 			return a.runApply(c.Context(), &m, args[0], accept, within)
 		},
 	}
@@ -45,6 +54,17 @@ is running; 6 failed and taken back; 7 failed and NOT taken back.`,
 	c.Flags().StringSliceVar(&accept, "accept", nil, "take a risk by name: restart")
 	c.Flags().DurationVar(&within, "confirm-within", 0, "take the change back by itself unless confirmed within this time, e.g. 2m")
 	return c
+}
+
+// knownRisks refuses to accept what is no risk: a slip of the pen would look
+// like consent.
+func knownRisks(accept []string, known ...string) error {
+	for _, risk := range accept {
+		if !slices.Contains(known, risk) {
+			return fail.With(fail.Hint(fmt.Errorf("read --accept: no risk %q", risk), "there are: %s", strings.Join(known, ", ")), fail.Usage)
+		}
+	}
+	return nil
 }
 
 // changer opens what the changing verbs share, and settles what an earlier,
@@ -184,6 +204,9 @@ running; 7 could not be taken back.`,
 		Example: "  headroom revert 20261120-7f3a\n  headroom revert 20261120-7f3a --accept foreign-edit",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := knownRisks(accept, change.AcceptRestart, change.AcceptForeign, change.AcceptLost); err != nil {
+				return err
+			}
 			return a.runRevert(c.Context(), &m, args[0], accept)
 		},
 	}
