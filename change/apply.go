@@ -78,14 +78,10 @@ func apply(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (R
 		return Result{}, nil, err
 	}
 	crash.At("change.locked")
-	done := false
 	if err = checkFree(o.Journal); err == nil {
-		done, err = checkSame(ctx, w, p)
+		err = checkSame(ctx, w, p)
 	}
-	if done && !hold {
-		err = nil
-	}
-	if err != nil || done || p.Nothing() {
+	if err != nil || p.Nothing() {
 		l.release()
 		return Result{}, nil, err
 	}
@@ -94,25 +90,22 @@ func apply(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (R
 }
 
 // checkSame makes sure that machine, server and all objects are those, and
-// are as, the plan was made for. done says that they are as it leaves them:
-// then nothing is left to do, whoever did it.
-func checkSame(ctx context.Context, r host.Reader, p *Plan) (done bool, err error) {
+// are as, the plan was made for.
+func checkSame(ctx context.Context, r host.Reader, p *Plan) error {
 	if err := p.here(ctx, r); err != nil {
-		return false, err
+		return err
 	}
 	var now []State
-	done = !p.Nothing()
 	for _, c := range p.Changes {
 		for _, s := range c.Steps {
 			st, err := s.Step.Read(ctx, r)
 			if err != nil {
-				return false, err
+				return err
 			}
 			now = append(now, st)
-			done = done && st.reached(s.After) && !st.guessed
 		}
 	}
-	return done, drift(p, now)
+	return drift(p, now)
 }
 
 // checkFree refuses to begin while another change is half done or waits for
