@@ -1,6 +1,7 @@
 package upsert
 
 import (
+	"slices"
 	"time"
 )
 
@@ -20,53 +21,72 @@ const (
 // knobs is what is tuned.
 type knobs struct{ batch, width, form int }
 
-// climber looks for better knobs by trying one neighbour at a time between two
-// looks at the present ones.
+// climber looks for better knobs by trying one neighbour at a time, in windows
+// that alternate with such of the present ones. A neighbour must beat the
+// present in every window, and by a margin in the mean: on a busy machine
+// rates swing by more than most settings matter, and a climber that believes
+// single windows wanders.
 type climber struct {
 	base, low, high knobs
-	move            int
-	failed          int // moves in a row
-	phase           int // 0 the present, 1 the neighbour, 2 the present again
 	next            knobs
-	first, second   float64
-	rest, idle      int // windows to leave alone
+	move            int
+	failed          int       // moves in a row
+	present, tried  []float64 // rates of the comparison under way
+	rest, idle      int       // windows to leave alone
 }
+
+// looks is the number of windows that a neighbour must win.
+const looks = 4
 
 // step takes the rate of the window that is over, with what at() said before,
 // and readies at() for the next.
 func (c *climber) step(rate float64) {
-	switch c.phase {
-	case 0:
-		if c.idle > 0 {
-			c.idle--
-			return
+	if len(c.present) == 0 && c.idle > 0 {
+		c.idle--
+		return
+	}
+	if c.trying() {
+		c.tried = append(c.tried, rate)
+	} else {
+		c.present = append(c.present, rate)
+	}
+	switch {
+	case len(c.present) == 1 && len(c.tried) == 0:
+		if !c.propose() {
+			c.interrupted()
 		}
-		c.first = rate
-		if c.propose() {
-			c.phase = 1
-		}
-	case 1:
-		c.second = rate
-		c.phase = 2
-	case 2:
-		c.phase = 0
-		if c.second > better*(c.first+rate)/2 {
-			c.base, c.failed, c.rest = c.next, 0, 0
-			return // and on in the same direction
-		}
+	case slices.Min(c.tried) <= slices.Max(c.present):
+		c.interrupted()
 		c.fail()
+	case len(c.present) == looks+1:
+		if mean(c.tried) > better*mean(c.present) {
+			c.base, c.failed, c.rest = c.next, 0, 0 // and on in the same direction
+		} else {
+			c.fail()
+		}
+		c.interrupted()
 	}
 }
 
+func mean(v []float64) (m float64) {
+	for _, x := range v {
+		m += x / float64(len(v))
+	}
+	return m
+}
+
+// trying says that the window under way is one of the neighbour.
+func (c *climber) trying() bool { return len(c.present) > len(c.tried) }
+
 func (c *climber) at() knobs {
-	if c.phase == 1 {
+	if c.trying() {
 		return c.next
 	}
 	return c.base
 }
 
 // interrupted forgets a comparison under way.
-func (c *climber) interrupted() { c.phase = 0 }
+func (c *climber) interrupted() { c.present, c.tried = c.present[:0], c.tried[:0] }
 
 const moves = 5
 
@@ -118,10 +138,10 @@ func (w *Writer) bounds() (c climber, forms []form) {
 	c.base = knobs{w.batch, w.width, 0}
 	c.low, c.high = c.base, c.base
 	if w.opt.Batch == 0 {
-		c.low.batch, c.high.batch = 250, 32_000
+		c.low.batch, c.high.batch = 1000, 16_000
 	}
 	if w.opt.Connections == 0 {
-		c.low.width, c.high.width = 1, len(w.lanes)
+		c.low.width, c.high.width = min(2, len(w.lanes)), len(w.lanes)
 	}
 	c.high.form = len(forms) - 1
 	return c, forms
