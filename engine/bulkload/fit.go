@@ -18,6 +18,7 @@ type mapping struct {
 	width   int           // fields of a record, where fields is not nil
 	paths   []record.Path // of documents; the zero Path is the whole document
 	whole   []bool        // of documents: this column takes all of it
+	left    []string      // of documents: members of the first ones that no column takes
 }
 
 // raw says whether records can be sent as they were written.
@@ -175,6 +176,12 @@ func fitDocuments(t *Table, sm sample, o *Options) (*mapping, error) {
 				if err := add(c.Name, path, false); err != nil {
 					return nil, err
 				}
+			}
+		}
+		names, _, _ := documentNames(sm, o) // none: said below
+		for _, name := range names {
+			if !slices.Contains(m.names(), name) {
+				m.left = append(m.left, name)
 			}
 		}
 	}

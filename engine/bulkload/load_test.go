@@ -330,3 +330,15 @@ func TestHugeRecords(t *testing.T) {
 	}
 	b.want("select a, length(b) from t order by a", "1|1\n3|1\n4|1048576")
 }
+
+// Members of documents that no column takes are named, not dropped in silence.
+func TestDocumentsLeftOut(t *testing.T) {
+	b := newBench(t)
+	b.exec("create table t (id int primary key, doc jsonb)")
+	path := b.file("t.ndjson", `{"id": 1, "doc": {"a": [1, "x\ty"]}, "colour": "red"}`+"\n"+`{"id": 2, "doc": "text \"q\""}`+"\n"+`{"id": 3, "doc": null}`+"\n"+`{"id": "four"`+"\n")
+	r := b.load(b.options(path, "t"))
+	if r.Rows != 3 || r.Rejected != 1 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "colour") {
+		t.Errorf("%+v", r)
+	}
+	b.want("select id, doc from t order by id", `1|{"a": [1, "x\ty"]}`+"\n"+`2|"text \"q\""`+"\n3|")
+}

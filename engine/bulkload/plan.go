@@ -336,6 +336,9 @@ func (p *Plan) notes(o Options) {
 	if len(p.Drops()) > 0 && p.Way == Chunks {
 		note("while a key is away, what other sessions write is not checked against it; it is when the key is built")
 	}
+	if slices.ContainsFunc(p.Drops(), func(o Object) bool { return o.IsUnique || o.Kind == ForeignKey }) && p.Way != Whole {
+		note("rows that a dropped key forbids are found when it is built: they are named, and the table is put back; with --indexes keep such records are rejected one by one")
+	}
 	if p.Way == Whole && len(p.Drops()) > 0 {
 		note("the table is locked from the first row to the end")
 	}

@@ -54,11 +54,17 @@ func (j *job) prepare(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	plan.Create, plan.Columns = statements, j.m.names()
+	if len(j.m.left) > 0 {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("no column takes these members of the documents, which are left out: %s", strings.Join(j.m.left, ", ")))
+	}
 	now := time.Now().UTC()
 	j.Journal = &Journal{Format: journalFormat, Schema: 1, ID: newID(now), Begun: now, Database: j.conn.Config().Database,
 		System: server.System, State: Planned, Options: *o, Plan: *plan}
 	j.rejects = &rejects{path: o.Rejects, max: o.MaxRejects}
 	j.res = Result{ID: j.ID, Table: table.ident(), Way: plan.Way, Rebuilt: []Rebuilt{}}
+	if len(j.m.left) > 0 {
+		j.res.Notes = append(j.res.Notes, "left out, because no column takes them: "+strings.Join(j.m.left, ", "))
+	}
 	return nil
 }
 
