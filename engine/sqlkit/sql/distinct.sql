@@ -8,7 +8,7 @@
 -- first: so the first row comes at once even from a slow disk.
 
 create or replace function headroom._distinct(tbl regclass, columns text[],
-	out names text[], out types text[], out first text, out step text, out nulls text)
+	out names text[], out first text, out step text, out nulls text, out cols text, out casts text, out texts text, out pairs text)
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 declare
 	rel record;
@@ -67,7 +67,10 @@ begin
 		group by s, t.attname, t.atttypid, t.atttypmod, t.attnotnull, t.attcollation order by s
 	loop
 		names[c.j] := c.attname;
-		types[c.j] := c.typ;
+		cols := concat_ws(', ', cols, 'x.c' || c.j);
+		casts := concat_ws(', ', casts, format('($1)[%s]::%s as c%1$s', c.j, c.typ));
+		texts := concat_ws(', ', texts, format('k.c%s::text', c.j));
+		pairs := concat_ws(', ', pairs, format('%L, c%s', c.attname, c.j));
 		a[c.j] := format('t.%I%s', c.attname, c.coll);
 		after[c.j] := case when c.down then c.less else c.greater end;
 		equal[c.j] := c.equal;
@@ -99,7 +102,7 @@ begin
 		step := '(' || array_to_string(branches, ') union all (') || ') limit 1';
 	end if;
 end $$;
-comment on function headroom._distinct(regclass, text[]) is 'Internal: the parts of a loose index scan over the columns: the first key, the key after k, and where the NULL is';
+comment on function headroom._distinct(regclass, text[]) is 'Internal: the parts of a loose index scan over the columns: the first key, the key after k, where the NULL is, and lists of the columns';
 
 create or replace function headroom._distinct_level(j integer, a text[], equal text[], after text[], nullable boolean[], nulls_first boolean[], head text, tail text)
 returns text[] language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -213,21 +216,18 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mod
 -- when. It returns the keys, and the last one if there may be more.
 declare
 	p record := headroom._distinct(tbl, columns);
-	n integer := cardinality(p.names);
-	cols text := (select string_agg('x.c' || i, ', ' order by i) from generate_series(1, n) i);
 	start text := p.first;
 	result text;
 	keys text := 'table k';
 begin
 	if proto is null then
-		result := (select format('jsonb_build_object(%s)', string_agg(format('%L, c%s', x, i), ', ' order by i)) from unnest(p.names) with ordinality u(x, i));
+		result := format('jsonb_build_object(%s)', p.pairs);
 	else
 		result := (select format('row(%s)::%s', string_agg(coalesce('c' || array_position(p.names, a.attname::text), 'null'), ', ' order by a.attnum), tbl)
 			from pg_attribute a where a.attrelid = tbl and a.attnum > 0 and not a.attisdropped);
 	end if;
 	if after is not null then
-		start := format('select %s from (select %s) k cross join lateral (%s) x', cols,
-			(select string_agg(format('($1)[%s]::%s as c%s', i, ty, i), ', ' order by i) from unnest(p.types) with ordinality u(ty, i)), p.step);
+		start := format('select %s from (select %s) k cross join lateral (%s) x', p.cols, p.casts, p.step);
 	end if;
 	if p.nulls = 'first' and after is null then
 		keys := format('(select t.%I as c1, 0 from %s t where t.%1$I is null limit 1) union all table k', p.names[1], tbl);
@@ -238,7 +238,7 @@ begin
 			select %1$s, k.n + 1 from k cross join lateral (%3$s) x where k.n < $2 and clock_timestamp() < $3),
 		m as materialized (select count(*) as n, count(*) >= $2 or count(*) > 0 and clock_timestamp() >= $3 as more from k)
 		select (select array_agg(%4$s) from (%6$s) s), case when m.more then (select array[%5$s] from k where k.n = m.n) end from m',
-		cols, start, p.step, result, (select string_agg(format('k.c%s::text', i), ', ' order by i) from generate_series(1, n) i), keys);
+		p.cols, start, p.step, result, p.texts, keys);
 end $$;
 comment on function headroom._distinct_batch(regclass, text[], text[], regtype) is 'Internal: the query of one batch of distinct keys';
 
@@ -292,10 +292,9 @@ create or replace function headroom.distinct_query(tbl regclass, variadic column
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
 	p record := headroom._distinct(tbl, columns);
-	cols text := (select string_agg('x.c' || i, ', ' order by i) from generate_subscripts(p.names, 1) i);
 	nulls text := format('(select t.%I as c1 from %s t where t.%1$I is null limit 1)', p.names[1], tbl);
 begin
-	return format('with recursive k as ((%s) union all select %s from k cross join lateral (%s) x) select %s from (%stable k%s) k', p.first, cols, p.step,
+	return format('with recursive k as ((%s) union all select %s from k cross join lateral (%s) x) select %s from (%stable k%s) k', p.first, p.cols, p.step,
 		(select string_agg(format('c%s as %I', i, x), ', ' order by i) from unnest(p.names) with ordinality u(x, i)),
 		case p.nulls when 'first' then nulls || ' union all ' end, case p.nulls when 'last' then ' union all ' || nulls end);
 end $$;
