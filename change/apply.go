@@ -92,7 +92,7 @@ func apply(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (R
 // checkSame makes sure that machine, server and all objects are those, and
 // are as, the plan was made for.
 func checkSame(ctx context.Context, r host.Reader, p *Plan) error {
-	if err := p.here(ctx, r); err != nil {
+	if err := p.fresh(ctx, r); err != nil {
 		return err
 	}
 	var now []State

@@ -3,6 +3,7 @@ package change
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -367,12 +368,43 @@ func overriddenInDatabase(t *testing.T, _ *pglocal.Server, h *host.Local) {
 	}
 }
 
+// Of several hosts the plan names the one that answered.
+func TestPlanNamesTheHostThatAnswers(t *testing.T) {
+	s, _ := server(t, nil)
+	for _, dsn := range []string{
+		fmt.Sprintf("host=/nowhere,%s port=%d", s.Conn.SocketDir, s.Conn.Port),
+		fmt.Sprintf("host=%s,/nowhere port=%d", s.Conn.SocketDir, s.Conn.Port),
+		fmt.Sprintf("host=localhost,%s port=1,%d", s.Conn.SocketDir, s.Conn.Port),
+	} {
+		h := host.Open(host.Options{WithPG: true, DSN: fmt.Sprintf("%s user=%s dbname=%s", dsn, s.Conn.User, s.Conn.Database)})
+		defer h.Close()
+		if got, want := prepare(t, h, set("work_mem", "8MB")).Server.Address, fmt.Sprintf("%s:%d", s.Conn.SocketDir, s.Conn.Port); got != want {
+			t.Errorf("%s: the plan is for %s, want %s", dsn, got, want)
+		}
+	}
+}
+
 func TestAnotherServerIsRefused(t *testing.T) {
-	_, a := server(t, nil)
+	s, a := server(t, nil)
 	_, b := server(t, nil)
 	p := prepare(t, a, set("work_mem", "8MB"))
 	if _, err := Apply(ctx, b, p, Options{Journal: newJournal(t)}); fail.Code(err) != fail.Drift {
 		t.Errorf("apply on another server: %v", err)
+	}
+	// Primary and standby on two machines may have equal folders.
+	sb, err := s.Standby(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sb.Stop() })
+	standby := sb.Host()
+	t.Cleanup(standby.Close)
+	p.Server.DataDir = sb.DataDir
+	if p.Hash, err = p.hash(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Apply(ctx, standby, p, Options{Journal: newJournal(t)}); fail.Code(err) != fail.Drift || !strings.Contains(err.Error(), "a standby") {
+		t.Errorf("apply of the primary's plan on its standby: %v", err)
 	}
 	if strings.Contains(p.Server.Address, "password") || p.Server.SystemID == "" || p.Server.DataDir == "" {
 		t.Errorf("server = %+v", p.Server)

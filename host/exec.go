@@ -141,7 +141,10 @@ func (c Cmd) Run(ctx context.Context, limit int) ([]byte, error) {
 	x.Cancel = func() error { return syscall.Kill(-x.Process.Pid, syscall.SIGKILL) }
 	x.WaitDelay = 2 * time.Second
 	err = x.Run()
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		err = fmt.Errorf("interrupted: %w", ctx.Err())
+	case ctx.Err() != nil:
 		err = fmt.Errorf("stopped after its time limit: %w", ctx.Err())
 	}
 	if err != nil {
