@@ -9,7 +9,7 @@ import (
 )
 
 // armTitle names an arm by what its plan alters, "max_wal_size 1GB → 10GB",
-// or by its own name where that is not one value.
+// behind its own name if it was given one; or by that where it is not one value.
 func armTitle(r *trial.Result, name string) string {
 	for _, a := range r.Arms {
 		if a.Name != name || len(a.Changes) != 1 {
@@ -21,7 +21,11 @@ func armTitle(r *trial.Result, name string) string {
 		}
 		for arg, want := range a.Changes[0].Args {
 			if row, ok := alteration(&plan, arg); ok && len(a.Changes[0].Args) == 1 {
-				return strings.TrimSpace(a.Changes[0].Object+" "+arg) + " " + row.Now + " → " + orElse(row.After, want)
+				title := strings.TrimSpace(a.Changes[0].Object+" "+arg) + " " + row.Now + " → " + orElse(row.After, want)
+				if name != trial.ArmOf(a.Changes...).Name {
+					title = name + " (" + title + ")"
+				}
+				return title
 			}
 		}
 	}

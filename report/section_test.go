@@ -87,6 +87,18 @@ func TestTopFindingsKeepTheBest(t *testing.T) {
 }
 
 // TestInterruptedTrial holds that a run with hardly any figures still prints.
+// A name that was given to an arm is in its verdict.
+func TestVerdictNamesTheArm(t *testing.T) {
+	r := walTrial(t)
+	if got := Sentence(r, r.Versus[0]); !strings.HasPrefix(got, "max_wal_size 1GB → 10GB: 1.31 ×") {
+		t.Error(got)
+	}
+	r.Arms[1].Name, r.Versus[0].Arm = "roomy", "roomy"
+	if got := Sentence(r, r.Versus[0]); !strings.HasPrefix(got, "roomy (max_wal_size 1GB → 10GB): 1.31 ×") {
+		t.Error(got)
+	}
+}
+
 func TestInterruptedTrial(t *testing.T) {
 	open := stats.Interval{Lo: math.Inf(-1), Center: math.NaN(), Hi: math.Inf(1), Level: 0.95}
 	r := &trial.Result{Name: "x", Measures: []trial.Measure{{Name: "rate", Unit: unit.PerSecond, Noun: "upserts/s"}}, Ended: trial.Interrupted,

@@ -13,7 +13,8 @@ import (
 )
 
 // Bench writes the rounds that count in the Go benchmark format, one line per
-// round, which benchstat reads: `benchstat -col /arm FILE` compares the arms.
+// round, which benchstat reads: `benchstat -col /arm FILE` compares the arms with
+// the base, for it takes the first arm that it meets as the one to compare with.
 // Units: the noun (upserts/s) for rates, sec for times, B for bytes.
 func (r *Result) Bench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
@@ -24,12 +25,14 @@ func (r *Result) Bench(w io.Writer) error {
 			return fmt.Errorf("write trial as benchmark: %w", err)
 		}
 	}
-	for _, x := range r.Rounds {
-		if !x.Counts {
-			continue
-		}
-		if err := out.Write(r.benchLine(x)); err != nil {
-			return fmt.Errorf("write trial as benchmark: %w", err)
+	for arm := range r.Arms {
+		for _, x := range r.Rounds {
+			if !x.Counts || x.Arm != arm {
+				continue
+			}
+			if err := out.Write(r.benchLine(x)); err != nil {
+				return fmt.Errorf("write trial as benchmark: %w", err)
+			}
 		}
 	}
 	return nil
