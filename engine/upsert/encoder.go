@@ -10,6 +10,9 @@ import (
 // encoder holds what one row becomes before it is in a batch.
 type encoder struct{ key, fields, raw, tmp []byte }
 
+// maxRow leaves room for the rest of a message, which may have 1 GiB.
+const maxRow = 1<<30 - 1<<20
+
 var encoders = sync.Pool{New: func() any { return &encoder{} }}
 
 // encode makes a row's bytes. A refusal is the row's fault, an error is not.
@@ -17,6 +20,15 @@ func (s *encoder) encode(ctx context.Context, w *Writer, r Row) (refusal, err er
 	s.key, s.fields, s.raw = s.key[:0], s.fields[:0], s.raw[:0]
 	if cap(s.fields) > 1<<20 {
 		s.fields = nil
+	}
+	size := 0
+	for _, fields := range [][][]byte{r.Key, r.Values} {
+		for _, v := range fields {
+			size += len(v)
+		}
+	}
+	if size > maxRow {
+		return fmt.Errorf("the row has %d bytes, and the server takes less than 1 GiB", size), nil
 	}
 	for i, c := range w.plan.key {
 		v := r.Key[i]

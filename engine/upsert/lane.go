@@ -172,8 +172,26 @@ func (l *lane) commit(ctx context.Context, rows []outRow) error {
 	w := l.w
 	f := w.formFor(rows)
 	exact := w.opt.Mode == Add
+	doubt := "" // the number of a transaction that may be committed
 	for wait := newWait(w.opt.RetryFor); ; {
-		xid, err := l.try(ctx, f, rows, exact)
+		err := l.connected(ctx)
+		if err == nil && doubt != "" { // its session has ended by now
+			in, ferr := w.side.fate(ctx, doubt)
+			if ferr != nil {
+				return ferr
+			}
+			if !in {
+				doubt = ""
+			} else if err = l.replicated(ctx); err == nil {
+				return nil
+			}
+		}
+		if err == nil {
+			doubt, err = l.try(ctx, f, rows, exact)
+			if err != nil && classify(err, false) != reconnect {
+				doubt = "" // an answer says that it is not
+			}
+		}
 		if err == nil {
 			wait.over(w.opt)
 			return nil
@@ -191,11 +209,6 @@ func (l *lane) commit(ctx context.Context, rows []outRow) error {
 		if k == reconnect {
 			l.drop()
 		}
-		if xid != "" {
-			if in, err := w.side.fate(ctx, xid); in || err != nil {
-				return err
-			}
-		}
 		if k != passing && k != reconnect {
 			return err
 		}
@@ -209,16 +222,38 @@ func (l *lane) commit(ctx context.Context, rows []outRow) error {
 
 var plainForm = map[form]form{mergeForm: conflictForm, stagedMerge: stagingForm}
 
-func (l *lane) try(ctx context.Context, f form, rows []outRow, exact bool) (xid string, err error) {
-	if l.wire == nil {
-		if err := l.connect(ctx); err != nil {
-			return "", err
-		}
+// connected makes the lane's connection if there is none.
+func (l *lane) connected(ctx context.Context) error {
+	if l.wire != nil {
+		return nil
 	}
+	return l.connect(ctx)
+}
+
+// try writes rows once.
+func (l *lane) try(ctx context.Context, f form, rows []outRow, exact bool) (xid string, err error) {
 	if l.wire.pooled && (f == stagingForm || f == stagedMerge) {
 		f = conflictForm
 	}
-	return l.wire.run(ctx, l.w.plan, &l.w.opt, f, rows, &l.buffer, exact)
+	xid, err = l.wire.run(ctx, l.w.plan, &l.w.opt, f, rows, &l.buffer, exact)
+	if errors.Is(err, errUnreplicated) {
+		err = l.replicated(ctx)
+	}
+	return xid, err
+}
+
+// replicated returns when all that is committed is on the standbys, too, where
+// the durability asks for that.
+func (l *lane) replicated(ctx context.Context) error {
+	if l.w.opt.Durability != Replicated {
+		return nil
+	}
+	for {
+		err := l.wire.awaitStandby(ctx)
+		if !errors.Is(err, errUnreplicated) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // drop gives a connection up.

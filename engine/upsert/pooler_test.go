@@ -182,3 +182,58 @@ func TestStandbyTakesOver(t *testing.T) {
 		t.Errorf("%s of %d rows", got[0], added)
 	}
 }
+
+// A commit that waits for a standby and is cancelled counts as replicated for
+// the server, with a warning. It is acknowledged when it is replicated.
+func TestCancelledReplicationIsNotAcknowledged(t *testing.T) {
+	need.Have(t, "pg")
+	s := durableServer(t, pglocal.Options{})
+	run(t, s.DSN(), "CREATE TABLE r (id bigint PRIMARY KEY, doc jsonb, n int)", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SET synchronous_commit = local", "SELECT pg_reload_conf()")
+	for _, o := range []upsert.Options{{}, {Mode: upsert.Add, Adds: []string{"n"}}} {
+		need.Eventually(t, 10*time.Second, "the setting is in force", func() bool {
+			c, err := pgx.Connect(t.Context(), s.DSN())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			return all(t, c, "SHOW synchronous_standby_names")[0] == "nobody"
+		})
+		o.Durability, o.Connections = upsert.Replicated, 1
+		w := openAt(t, s.DSN(), "r", []string{"doc", "n"}, o)
+		if err := w.Add(t.Context(), row("1", "{}", "1")); err != nil {
+			t.Fatal(err)
+		}
+		c, err := pgx.Connect(t.Context(), s.DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, c, "SET synchronous_commit = local")
+		for range 2 {
+			need.Eventually(t, 10*time.Second, "a commit that waits", func() bool {
+				return all(t, c, "SELECT count(pg_cancel_backend(pid))::text FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'headroom'")[0] == "1"
+			})
+		}
+		need.Eventually(t, 10*time.Second, "a commit that waits again", func() bool {
+			return all(t, c, "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'headroom'")[0] == "1"
+		})
+		if a := w.Acked(); a != 0 {
+			t.Errorf("acknowledged %d, replicated to nobody", a)
+		}
+		exec(t, c, "ALTER SYSTEM SET synchronous_standby_names = ''")
+		exec(t, c, "SELECT pg_reload_conf()")
+		if err := w.Close(t.Context()); err != nil || w.Acked() != 1 {
+			t.Error(err, w.Acked())
+		}
+		exec(t, c, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+		exec(t, c, "SELECT pg_reload_conf()")
+		c.Close(t.Context())
+	}
+	c, err := pgx.Connect(t.Context(), s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if got := all(t, c, "SELECT n::text FROM r"); len(got) != 1 || got[0] != "2" {
+		t.Error("added more than once:", got)
+	}
+}

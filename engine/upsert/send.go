@@ -53,7 +53,7 @@ func (w *wire) run(ctx context.Context, p *plan, o *Options, f form, rows []outR
 		_, err = w.query("COMMIT")
 		return xid, err
 	}
-	if classify(err, false) != reconnect {
+	if classify(err, false) != reconnect { // the session stands, in a failed transaction
 		if _, undo := w.query("ROLLBACK"); undo != nil {
 			return "", undo
 		}

@@ -36,18 +36,18 @@ func (o Options) session(local bool) string {
 	if local {
 		word = "SET LOCAL "
 	}
-	commit := "off"
+	commit, messages := "off", "error"
 	switch o.Durability {
 	case Local:
 		commit = "local"
 	case Replicated:
-		commit = "remote_apply"
+		commit, messages = "remote_apply", "warning" // see errUnreplicated
 	}
 	settings := []string{
 		"synchronous_commit = " + commit,
 		fmt.Sprintf("statement_timeout = %d", o.StatementTimeout.Milliseconds()),
 		fmt.Sprintf("lock_timeout = %d", o.LockTimeout.Milliseconds()),
-		"client_min_messages = error",
+		"client_min_messages = " + messages,
 		"standard_conforming_strings = on",
 	}
 	settings = append(settings,
@@ -150,6 +150,10 @@ func (w *wire) answer() (value string, err error) {
 			if pe.Severity == "FATAL" || pe.SeverityUnlocalized == "FATAL" || pe.SeverityUnlocalized == "PANIC" {
 				return "", &lost{pe}
 			}
+		case *pgproto3.NoticeResponse:
+			if m.Routine == "SyncRepWaitForLSN" && err == nil {
+				err = errUnreplicated
+			}
 		case *pgproto3.DataRow:
 			if len(m.Values) > 0 {
 				value = string(m.Values[0])
@@ -161,6 +165,18 @@ func (w *wire) answer() (value string, err error) {
 			return value, err
 		}
 	}
+}
+
+// errUnreplicated: somebody cancelled a commit that waited for a standby. The
+// transaction is in, here; the server answers with success and a warning.
+var errUnreplicated = errors.New("committed here, and not known to be on a standby")
+
+// awaitStandby commits something small after it: once that is replicated, all
+// before it is.
+func (w *wire) awaitStandby(ctx context.Context) error {
+	defer w.guard(ctx)()
+	_, err := w.query("SELECT pg_catalog.pg_logical_emit_message(true, 'headroom', '')")
+	return err
 }
 
 // lost is an error after which the connection is gone, and whether what was
