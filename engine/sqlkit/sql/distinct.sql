@@ -9,7 +9,8 @@
 
 create or replace function headroom._distinct(tbl regclass, columns text[],
 	out names text[], out first text, out step text, out nulls text, out cols text, out casts text, out texts text, out pairs text)
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
 	rel record;
 	n integer := cardinality(columns);
@@ -211,7 +212,8 @@ end $$;
 comment on function headroom._distance(text, text, integer) is 'Internal: how many typing errors are between two words';
 
 create or replace function headroom._distinct_batch(tbl regclass, columns text[], after text[], proto regtype) returns text
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 -- The query of one batch: $1 is the key before it, $2 how many keys, $3 until
 -- when. It returns the keys, and the last one if there may be more.
 declare
