@@ -68,7 +68,7 @@ interrupted (what was measured is printed all the same).`,
 	f.IntVar(&t.o.Major, "major", 0, "major version of the private servers, 15 to 18; 0: the newest installed")
 	f.DurationVar(&t.o.Budget, "budget", 0, "time for measuring (default 2m)")
 	f.DurationVar(&t.o.Round, "round", 0, "length of one round (default: so that ten blocks fit)")
-	f.Float64Var(&t.o.Rate, "rate", 0, "operations per second offered to each arm; latency counts from when each was due (default: as fast as possible)")
+	f.Float64Var(&t.o.Rate, "rate", 0, "operations per second offered to each arm; latency counts from when each was due, and decides (default: as fast as possible)")
 	f.Float64Var(&t.o.Effect, "effect", 0, "smallest difference worth finding, a share (default 0.05)")
 	f.Float64Var(&t.o.Margin, "margin", 0, "difference that is never called one, a share (default 0.01)")
 	f.Uint64Var(&t.o.Seed, "seed", 0, "seed of order and data; the same seed gives the same")

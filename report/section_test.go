@@ -90,11 +90,11 @@ func TestTopFindingsKeepTheBest(t *testing.T) {
 // A name that was given to an arm is in its verdict.
 func TestVerdictNamesTheArm(t *testing.T) {
 	r := walTrial(t)
-	if got := Sentence(r, r.Versus[0]); !strings.HasPrefix(got, "max_wal_size 1GB → 10GB: 1.31 ×") {
+	if got := Sentence(r, r.Versus[0]); !strings.HasPrefix(got, "max_wal_size 1GB → 10GB: 1.29 ×") {
 		t.Error(got)
 	}
 	r.Arms[1].Name, r.Versus[0].Arm = "roomy", "roomy"
-	if got := Sentence(r, r.Versus[0]); !strings.HasPrefix(got, "roomy (max_wal_size 1GB → 10GB): 1.31 ×") {
+	if got := Sentence(r, r.Versus[0]); !strings.HasPrefix(got, "roomy (max_wal_size 1GB → 10GB): 1.29 ×") {
 		t.Error(got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -14,6 +15,7 @@ import (
 	"headroom/crash"
 	"headroom/fail"
 	"headroom/stats"
+	"headroom/unit"
 )
 
 // run is one run of an experiment on an open stage. It is the pure part: all
@@ -64,11 +66,23 @@ func newRun(exp Experiment, st stage, arms []int, tell func(Event)) (*run, error
 	r.wal = make([]int64, len(exp.Arms))
 	r.pairs = make([][]stats.Pair, len(exp.Arms))
 	r.res = &Result{Format: resultFormat, Schema: Schema, Name: exp.Name, Question: exp.Question,
-		Workload: exp.Workload.Name, Params: params, Measures: append([]Measure{}, exp.Workload.Measures...), Options: opt, Where: st.where()}
+		Workload: exp.Workload.Name, Params: params, Measures: deciding(exp.Workload.Measures, opt.Rate), Options: opt, Where: st.where()}
 	for _, a := range exp.Arms {
 		r.res.Arms = append(r.res.Arms, ArmResult{Arm: a, Figures: map[string]stats.Summary{}})
 	}
 	return r, nil
+}
+
+// deciding puts the measure that decides first. At an offered rate that is the
+// first latency: the rate is what was offered, whatever an arm is worth.
+func deciding(all []Measure, rate float64) []Measure {
+	out := slices.Clone(all)
+	i := slices.IndexFunc(out, func(m Measure) bool { return m.Unit == unit.Second && !m.Higher })
+	if rate > 0 && i > 0 {
+		first := out[i]
+		out = slices.Insert(slices.Delete(out, i, i+1), 0, first)
+	}
+	return out
 }
 
 // do runs the experiment. After an interruption both the result so far and the

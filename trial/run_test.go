@@ -255,6 +255,16 @@ func TestTheShortestBudgetHoldsEnoughPairs(t *testing.T) {
 	}
 }
 
+// At an offered rate both arms do as much; what differs is how long it takes.
+func TestAtAnOfferedRateLatencyDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := must(t, fakeExperiment(Options{Rate: 5}), &fakeStage{noise: 0.02, effect: []float64{0, 0.25}})
+		if v := r.Versus[0]; r.Primary().Name != "p99" || v.Verdict != stats.Faster || v.Ratio.Center > 0.9 {
+			t.Errorf("%s: %+v", r.Primary().Name, v)
+		}
+	})
+}
+
 // soStage is a stage where the second arm's change is there already.
 type soStage struct{ *fakeStage }
 

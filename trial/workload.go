@@ -51,7 +51,7 @@ type Workload struct {
 	Uses   Uses
 	Params []Param
 	// Measures lists what each round yields; the first is the one that the
-	// verdict is about.
+	// verdict is about; at an offered rate, the first latency.
 	Measures []Measure
 	// New checks the parameters (all present, defaults filled in) and returns
 	// the work. Its error is a usage error that names the parameter.
