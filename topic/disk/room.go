@@ -129,7 +129,7 @@ var sharedDevice = &check.Check{
 		Title: "Data, log and operating system share a disk",
 		Why: "Each commit waits for a write of the log. On the disk that also serves queries and checkpoints it waits behind them, and on a spinning disk the head travels between them. " +
 			"The classic set-up keeps operating system, data and log on separate arrays (S21). One shared disk is also one place to run full.",
-		Evidence: "The whole disks below the file systems of data, log (pg_wal) and operating system. Advice on a plain spinning disk, a note on flash and on virtual disks, where it costs less.",
+		Evidence: "The whole disks below the file systems of data, log (pg_wal) and operating system. Advice on a plain spinning disk, a note on what answers like flash and on virtual disks, where it costs less.",
 		Fix:      "Put pg_wal on a disk of its own: stop the server, move the folder, leave a symbolic link (or initdb --waldir). A cloud volume of its own also has limits of its own.",
 		Risk:     "Losing either disk then loses the cluster: both need redundancy.",
 		Undo:     "Move it back in the same way.",
@@ -176,7 +176,10 @@ func runShared(s *fact.Set, out *check.Report) {
 			{Name: "write-ahead log", Value: wal.Path + " on " + strings.Join(wal.Disks, ", "), Source: "/proc/self/mountinfo"},
 		},
 	}
-	if d.Queue.Rotational.Value && !d.Virtual {
+	// What it was measured to be counts more than what the kernel takes it for.
+	lat, measured := fact.Look(s, place.Latencies)
+	flash := measured && lat.Class == place.Flash && lat.Folder == data.Path
+	if d.Queue.Rotational.Value && !d.Virtual && !flash {
 		f.Severity, f.Worth = check.Advice, 0.2
 		f.Summary = what + " share the spinning disk " + d.Name + ": its head travels between them, and each commit waits for it."
 	}
