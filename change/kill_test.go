@@ -431,7 +431,10 @@ func (s *stage) guardEnds() {
 		if e.Phase == Reverted || e.Phase == Applied {
 			return true
 		}
-		return guardGone(e) && (e.ConfirmBy.IsZero() || e.unsettled(time.Now()) != "")
+		// One thread of a killed process may hold the lock for a moment longer.
+		busy, err := s.journal().held()
+		must(s.t, err)
+		return guardGone(e) && !busy && (e.ConfirmBy.IsZero() || e.unsettled(time.Now()) != "")
 	})
 }
 
