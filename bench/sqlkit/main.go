@@ -44,6 +44,7 @@ type figure struct {
 	Ours    bool               `json:"ours"`
 	Seconds []float64          `json:"seconds"`
 	Median  float64            `json:"median_seconds"`
+	CPU     float64            `json:"median_cpu_seconds"` // of the session's process, without parallel workers; steadier on a busy machine
 	Ratios  map[string]float64 `json:"ours_is_faster_by,omitempty"`
 }
 
@@ -203,20 +204,26 @@ func measure(ctx context.Context, c *pgx.Conn, t task, rounds int) (result, erro
 		}
 		r.Figures = append(r.Figures, figure{Way: w.Name, Ours: w.ours})
 	}
+	cpu := make([][]float64, len(t.ways))
 	for round := -1; round < rounds; round++ {
 		for _, i := range rand.Perm(len(t.ways)) {
 			w := t.ways[i]
 			if w.first > 0 && (round < 0 || round >= w.first) {
 				continue
 			}
+			before := cpuOf(c)
 			took, err := once(ctx, c, w.sql)
 			if err != nil {
 				return r, fmt.Errorf("%s: %w", w.Name, err)
 			}
 			if round >= 0 {
 				r.Figures[i].Seconds = append(r.Figures[i].Seconds, took)
+				cpu[i] = append(cpu[i], cpuOf(c)-before)
 			}
 		}
+	}
+	for i := range r.Figures {
+		r.Figures[i].CPU = median(cpu[i])
 	}
 	r.compare()
 	return r, nil
@@ -229,7 +236,7 @@ func (r *result) compare() {
 		r.Figures[i].Median = median(r.Figures[i].Seconds)
 	}
 	for i, f := range r.Figures {
-		line := fmt.Sprintf("  %-30s %9.1f ms", f.Way, 1000*f.Median)
+		line := fmt.Sprintf("  %-30s %9.1f ms (CPU %8.1f ms)", f.Way, 1000*f.Median, 1000*f.CPU)
 		if f.Ours {
 			r.Figures[i].Ratios = map[string]float64{}
 			for _, peer := range r.Figures {
@@ -252,6 +259,20 @@ func once(ctx context.Context, c *pgx.Conn, sql string) (float64, error) {
 	for rows.Next() {
 	}
 	return time.Since(start).Seconds(), rows.Err()
+}
+
+// cpuOf is the processor time that the session's process has used, in seconds;
+// 0 where the kernel does not tell.
+func cpuOf(c *pgx.Conn) float64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", c.PgConn().PID()))
+	var ns float64
+	if err != nil {
+		return 0
+	}
+	if _, err := fmt.Sscan(string(raw), &ns); err != nil {
+		return 0
+	}
+	return ns / 1e9
 }
 
 // firstRow measures a cursor's first row, over all rows of the table as keys:
