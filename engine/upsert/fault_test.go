@@ -3,6 +3,7 @@ package upsert_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -70,6 +71,8 @@ func openAt(t *testing.T, dsn, name string, values []string, o upsert.Options) *
 	return w
 }
 
+var kills = flag.Int("kills", 4, "how often the server is killed")
+
 // The server is killed again and again under load. What was acknowledged just
 // before each kill is there after it, and in the end nothing is missing, old
 // or there twice.
@@ -77,7 +80,7 @@ func TestServerKilledUnderLoad(t *testing.T) {
 	need.Have(t, "pg")
 	s := durableServer(t, pglocal.Options{Settings: map[string]string{"max_connections": "50"}})
 	run(t, s.DSN(), "CREATE TABLE r (id bigint PRIMARY KEY, doc jsonb)", "CREATE TABLE a (id bigint PRIMARY KEY, hits bigint)")
-	const keys, kills = 500, 4
+	const keys = 500
 	w := openAt(t, s.DSN(), "r", []string{"doc"}, upsert.Options{Connections: 3, Batch: 200})
 	adder := openAt(t, s.DSN(), "a", []string{"hits"}, upsert.Options{Mode: upsert.Add, Adds: []string{"hits"}, Connections: 2, Batch: 300})
 	var stop atomic.Bool
@@ -106,7 +109,7 @@ func TestServerKilledUnderLoad(t *testing.T) {
 			added[k]++
 		}
 	})
-	for range kills {
+	for range *kills {
 		before := w.Acked()
 		need.Eventually(t, 60*time.Second, "rows are acknowledged", func() bool { return w.Acked() > before+2000 || t.Failed() })
 		acked := w.Acked()

@@ -59,8 +59,7 @@ func (w *Writer) firstForm() form {
 	return conflictForm
 }
 
-// formFor is the form for some rows. A few go in one by one whatever the
-// strategy: no table is staged for them.
+// formFor is the form for some rows. No table is staged for a few.
 func (w *Writer) formFor(rows []outRow) form {
 	w.mu.Lock()
 	defer w.mu.Unlock()
