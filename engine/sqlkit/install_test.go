@@ -234,3 +234,19 @@ func TestCanceledInstallLeavesNothing(t *testing.T) {
 	}
 	install(t, c)
 }
+
+func TestTwoInstallAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, major int) {
+		a := base(t, major)
+		b := again(t, a, "postgres")
+		first := make(chan error, 1)
+		go func() {
+			_, err := sqlkit.Install(t0, a)
+			first <- err
+		}()
+		d, err := sqlkit.Install(t.Context(), b)
+		if err = errors.Join(err, <-first); err != nil || !d.After.Current {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}

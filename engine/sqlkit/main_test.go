@@ -3,6 +3,7 @@ package sqlkit_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -28,6 +29,7 @@ var servers struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	servers.by = map[int]*pglocal.Server{}
 	code := m.Run()
 	for _, s := range servers.by {
@@ -54,8 +56,10 @@ func server(t *testing.T, major int) *pglocal.Server {
 	return s
 }
 
+var all = flag.Bool("sqlkit.all", false, "run on every major version that can be fetched")
+
 // each runs a test on the installed PostgreSQL and on the newest that can be
-// fetched.
+// fetched; with -sqlkit.all on those between, too.
 func each(t *testing.T, f func(t *testing.T, major int)) {
 	t.Run("installed", func(t *testing.T) {
 		need.Have(t, "pg")
@@ -65,6 +69,14 @@ func each(t *testing.T, f func(t *testing.T, major int)) {
 		need.Have(t, "embedded")
 		f(t, 18)
 	})
+	for _, major := range []int{16, 17} {
+		if *all {
+			t.Run(fmt.Sprint(major), func(t *testing.T) {
+				need.Have(t, "embedded")
+				f(t, major)
+			})
+		}
+	}
 }
 
 var databases atomic.Int64
