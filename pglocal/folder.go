@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"headroom/fail"
 	"headroom/host"
 	"headroom/unit"
@@ -69,7 +71,7 @@ func ready(dir string, acct *host.Account) (string, error) {
 		return "", fmt.Errorf("prepare the folder for servers: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		if errors.Is(err, os.ErrPermission) {
+		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("%w: %w", fail.ErrDenied, err)
 		}
 		return "", fmt.Errorf("prepare the folder for servers: %w", err)
@@ -83,6 +85,9 @@ func ready(dir string, acct *host.Account) (string, error) {
 	}
 	if int(st.Uid) != os.Getuid() || st.Mode&0o022 != 0 && st.Mode&syscall.S_ISVTX == 0 {
 		return "", fmt.Errorf("use %s for servers: it belongs to somebody else or others may write to it: %w", dir, fail.ErrDenied)
+	}
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return "", fmt.Errorf("use %s for servers: %w: %w", dir, err, fail.ErrDenied)
 	}
 	for d := dir; acct.UID != os.Getuid(); d = filepath.Dir(d) {
 		if err := canEnter(d, acct); err != nil {

@@ -148,6 +148,11 @@ func TestParentOutOfReach(t *testing.T) {
 			t.Errorf("the server is in %s, where its account cannot go", s.DataDir)
 		}
 	}
+	t.Setenv("HEADROOM_STATE", "/proc/read-only") // no folder can be made there, by nobody
+	t.Setenv("TMPDIR", folder(t))
+	if s := run(t, Options{}); !strings.HasPrefix(s.DataDir, os.TempDir()) {
+		t.Errorf("the server is in %s", s.DataDir)
+	}
 	if err := os.Chmod(parent, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,11 @@ func (s site) openPrivate(ctx context.Context) (_ opened, err error) {
 	if err := s.room(h, origin.DataDir, stands); err != nil {
 		return nil, err
 	}
+	if turns {
+		if err := s.onDisk(ctx, h, origin.DataDir); err != nil {
+			return nil, err
+		}
+	}
 	first := &Stand{Name: "origin", Host: h, DSN: origin.DSN()}
 	if err := s.work.Setup(ctx, first, s.say); err != nil {
 		return nil, err
@@ -171,6 +176,9 @@ func (s site) openDisk(ctx context.Context) (opened, error) {
 	dir, remove, err := Scratch(live.Dir, s.env.Dirs, s.found)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.onDisk(ctx, live.Host, dir); err != nil {
+		return nil, errors.Join(err, remove())
 	}
 	stand := &Stand{Name: "scratch", Host: live.Host, Dir: dir, Live: true}
 	if err := s.work.Setup(ctx, stand, s.say); err != nil {
