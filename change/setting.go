@@ -154,15 +154,18 @@ func (s Setting) Apply(ctx context.Context, w host.Writer) error {
 	return nil // nothing waits for a restart: spare the connections
 }
 
+var errNotTaken = errors.New("the server did not take it")
+
 // drop does what Apply does where it cannot be seen whether anything is left
-// to do. What we have no right to, we cannot have done before.
+// to do. What we have no right to, we cannot have done before; what the server
+// does not load now, it has not loaded before.
 func (s Setting) drop(ctx context.Context, w host.Writer) error {
 	for _, stmt := range s.statements() {
 		if err := w.PGExec(ctx, stmt); err != nil && !errors.Is(err, fail.ErrDenied) {
 			return fmt.Errorf("%s: %w", stmt, err)
 		}
 	}
-	if err := reload(ctx, w); !errors.Is(err, fail.ErrDenied) {
+	if err := reload(ctx, w); !errors.Is(err, fail.ErrDenied) && !errors.Is(err, errNotTaken) {
 		return err
 	}
 	return nil
@@ -187,7 +190,7 @@ func reload(ctx context.Context, w host.Writer) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fail.Hint(errors.New("reload the server's configuration: the server did not take it"),
+			return fail.Hint(fmt.Errorf("reload the server's configuration: %w", errNotTaken),
 				"one of its files may hold an error: SELECT * FROM pg_file_settings WHERE error IS NOT NULL")
 		}
 		select {

@@ -30,6 +30,7 @@ type held struct {
 	stored     *string // in postgresql.auto.conf; nil: nothing
 	below      *string // last line in the other files; nil: none
 	exact      bool    // stored and below are known to the letter
+	broken     string  // why the server does not read its files; "" if it does
 }
 
 func (s Setting) look(ctx context.Context, r host.Reader) (map[string]*held, error) {
@@ -53,14 +54,29 @@ func (s Setting) look(ctx context.Context, r host.Reader) (map[string]*held, err
 		return nil, fmt.Errorf("read %s: %w", s.Object(), err)
 	}
 	err = readFiles(ctx, r, s.names(), out)
-	if errors.Is(err, fail.ErrDenied) {
+	var broken *brokenFiles
+	if errors.Is(err, fail.ErrDenied) || errors.As(err, &broken) {
 		err = guessFiles(out, err)
+	}
+	for _, h := range out {
+		if broken != nil {
+			h.broken = broken.Error()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what postgresql.auto.conf holds for %s: %w", s.Object(), err)
 	}
 	return out, nil
 }
+
+// brokenFiles is a configuration that the server cannot parse: it then reads
+// none of it, and does not say what postgresql.auto.conf holds.
+type brokenFiles struct{ at string }
+
+func (b *brokenFiles) Error() string { return "the server's configuration cannot be read: " + b.at }
+
+const brokenSQL = `select f.sourcefile || ':' || f.sourceline || ': ' || f.error
+	from pg_catalog.pg_file_settings f where f.name is null and f.sourcefile is not null and f.error is not null order by f.seqno limit 1`
 
 // readFiles reads the configuration files' lines through pg_file_settings.
 func readFiles(ctx context.Context, r host.Reader, names []string, out map[string]*held) error {
@@ -88,6 +104,14 @@ func readFiles(ctx context.Context, r host.Reader, names []string, out map[strin
 		if err != nil {
 			return err
 		}
+		b := new(brokenFiles)
+		err = tx.QueryRow(ctx, brokenSQL).Scan(&b.at)
+		if err == nil {
+			return b
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
 		for _, h := range out {
 			h.exact = true
 		}
@@ -101,6 +125,8 @@ func guessFiles(out map[string]*held, denied error) error {
 	for _, h := range out {
 		switch {
 		case h.source == "configuration file" && h.sourceFile == nil:
+			return denied
+		case h.pending && !errors.Is(denied, fail.ErrDenied):
 			return denied
 		case h.pending:
 			// Not wrapped: the general hint about looking would not help.

@@ -80,6 +80,7 @@ func TestSettings(t *testing.T) {
 	t.Run("rescue", func(t *testing.T) { serverThatDoesNotStart(t, s, h) })
 	t.Run("rights", func(t *testing.T) { settingRights(t, s, h) })
 	t.Run("stored blindly", func(t *testing.T) { settingStoredBlindly(t, s, h) })
+	t.Run("broken file", func(t *testing.T) { settingBesideBrokenFile(t, s, h) })
 	t.Run("database", func(t *testing.T) { overriddenInDatabase(t, s, h) })
 }
 
@@ -354,6 +355,37 @@ func settingStoredBlindly(t *testing.T, s *pglocal.Server, h *host.Local) {
 	}
 	if got := autoConf(t, s); got != auto {
 		t.Errorf("left in postgresql.auto.conf: %q", got)
+	}
+}
+
+// A line that the server cannot parse keeps it from loading any: nothing is
+// planned then, and what was stored is taken back although it does not show.
+func settingBesideBrokenFile(t *testing.T, s *pglocal.Server, h *host.Local) {
+	auto := autoConf(t, s)
+	p := prepare(t, h, set("random_page_cost", "3"))
+	conf := filepath.Join(s.DataDir, "postgresql.conf")
+	was, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(conf, append(was, "\nno line = = at all\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Prepare(ctx, h, set("random_page_cost", "3")); err == nil || !strings.Contains(err.Error(), "postgresql.conf:") || fail.HintOf(err) == "" {
+		t.Errorf("plan = %v", err)
+	}
+	_, err = Apply(ctx, h, p, Options{Journal: newJournal(t)})
+	if fail.Code(err) != fail.Reverted {
+		t.Errorf("apply = %v", err)
+	}
+	if err := os.WriteFile(conf, was, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := autoConf(t, s); got != auto {
+		t.Errorf("left in postgresql.auto.conf: %q", got)
+	}
+	if err := reload(ctx, h); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -116,6 +116,9 @@ func (s Setting) aim(h *held) (aim, error) {
 	if h.context == "internal" || slices.Contains(fixed, h.name) {
 		return aim{}, fail.With(fmt.Errorf("plan setting %s: parameter %q cannot be changed", h.name, h.name), fail.Usage)
 	}
+	if h.broken != "" {
+		return aim{}, fail.Hint(fmt.Errorf("plan setting %s: %s", h.name, h.broken), "set that right first: until then the server takes no setting")
+	}
 	if why := h.above(); why != "" {
 		return aim{}, fmt.Errorf("plan setting %s: %s", h.name, why)
 	}

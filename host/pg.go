@@ -258,6 +258,9 @@ func (l *Local) PGExec(ctx context.Context, sql string) error {
 	}
 	if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 		var pe *pgconn.PgError
+		if errors.As(err, &pe) && pe.Code == "42501" && strings.HasPrefix(pe.Message, "could not ") { // a file's rights, not the role's
+			return fail.Hint(fmt.Errorf("%w: %w", fail.ErrDenied, err), "the server's account must be able to write in its data folder")
+		}
 		if errors.As(err, &pe) && pe.Code == "42501" {
 			return fail.Hint(fmt.Errorf("%w: %w", fail.ErrDenied, err), "connect as a superuser, or let one give the right: %s", grantFor(sql, cfgUser(conn)))
 		}
