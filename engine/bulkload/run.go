@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"headroom/crash"
-	"headroom/engine/record"
 	"headroom/fail"
 )
 
@@ -52,6 +50,7 @@ type job struct {
 	rejects *rejects
 	cutBad  int64 // bad records that are in no chunk
 	resumed bool
+	durable string // the user's synchronous_commit, for the last commit; "" if it is in force
 	res     Result
 
 	mu    sync.Mutex
@@ -123,10 +122,24 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := hold(ctx, j.conn, j.ID); err != nil {
 		return nil, err
 	}
+	if err := j.hurry(ctx); err != nil {
+		return nil, err
+	}
 	if err := j.store(ctx); err != nil {
 		return nil, err
 	}
 	return j.goOn(ctx)
+}
+
+// hurry lets the steps of a load commit without waiting for the disk: they
+// become durable in their order, so that no step is there without those before
+// it. The last one waits, and with it all.
+func (j *job) hurry(ctx context.Context) error {
+	if err := j.conn.QueryRow(ctx, "select pg_catalog.current_setting('synchronous_commit')").Scan(&j.durable); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	_, err := j.conn.Exec(ctx, "set synchronous_commit = off")
+	return err
 }
 
 // store writes down what will be dropped, in the file and in the table.
@@ -134,8 +147,10 @@ func (j *job) store(ctx context.Context) error {
 	for _, o := range inOrder(j.Plan.Drops()) {
 		j.Restore = append(j.Restore, o.restoreSQL(j.table())...)
 	}
-	if err := j.writeFile(j.o.Dir); err != nil {
-		return err
+	if j.filed() {
+		if err := j.writeFile(j.o.Dir); err != nil {
+			return err
+		}
 	}
 	crash.At("bulkload.filed")
 	if err := j.writeRow(ctx, j.conn); err != nil {
@@ -204,6 +219,11 @@ func (j *job) end(ctx context.Context, s State, from State) error {
 		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
 	}
 	j.res.Rejected += j.cutBad
+	if j.durable != "" {
+		if _, err := tx.Exec(ctx, "select pg_catalog.set_config('synchronous_commit', $1, true)", j.durable); err != nil {
+			return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
+		}
+	}
 	if _, err := tx.Exec(ctx, "delete from headroom.load_chunk where load = $1", j.ID); err != nil {
 		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
 	}
@@ -215,11 +235,17 @@ func (j *job) end(ctx context.Context, s State, from State) error {
 		return fmt.Errorf("record load %s as %s: %w", j.ID, s, err)
 	}
 	crash.At("bulkload.ended")
-	if err := j.writeFile(j.o.Dir); err != nil {
-		j.o.say("%v", err)
+	if j.filed() {
+		if err := j.writeFile(j.o.Dir); err != nil {
+			j.o.say("%v", err)
+		}
 	}
 	return nil
 }
+
+// filed says whether there is something to put back, so that it must be in a
+// file as well as in the table.
+func (j *job) filed() bool { return len(j.Plan.Drops()) > 0 || len(j.Plan.Create) > 0 }
 
 // afterwards makes statistics, where that is due. The rows are in whatever
 // becomes of it.
@@ -258,7 +284,9 @@ func (j *job) settle(ctx context.Context, err error) error {
 		if serr := j.setState(ctx, j.conn, Undone, Planned); serr != nil {
 			return errors.Join(err, serr)
 		}
-		_ = j.writeFile(j.o.Dir)
+		if j.filed() {
+			_ = j.writeFile(j.o.Dir) // the table has it
+		}
 		return err
 	}
 	if passing(err) {
@@ -284,190 +312,4 @@ func (j *job) alive(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
 	return !j.conn.IsClosed() && j.conn.Ping(ctx) == nil
-}
-
-// newRun is the part of the job that moves rows.
-func (j *job) newRun() *run {
-	r := &run{job: j, sql: copySQL(j.table(), j.m, j.src, j.o, false), checker: j.checker,
-		counted: j.table().Kind == "r" && (!j.table().RowTriggers || j.o.NoTriggers), done: map[int64]int64{}, landed: make(chan struct{}, 1)}
-	r.checker.filled = j.table().RowTriggers
-	return r
-}
-
-// chunks sends what of the input is not in yet, over several connections.
-func (j *job) chunks(ctx context.Context) (err error) {
-	j.enter("copy")
-	r := j.newRun()
-	if err := r.recall(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.rejects.sync()) }()
-	split := record.NewSplitter(j.src.body, j.src.opts, j.Plan.Chunk)
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	queue := make(chan record.Chunk, j.Plan.Connections)
-	var all sync.WaitGroup
-	var once sync.Once
-	var first error
-	end := func(err error) { once.Do(func() { first = err; stop(err) }) }
-	for range j.Plan.Connections {
-		all.Go(func() {
-			if err := r.work(ctx, queue, split); err != nil {
-				end(err)
-			}
-		})
-	}
-	if err := r.read(ctx, split, queue); err != nil {
-		end(err)
-	}
-	close(queue)
-	all.Wait()
-	if first == nil {
-		j.res.Bytes, j.cutBad = r.bytes.Load(), r.cut.Load()
-		if r.rejects.counted() > 0 {
-			j.res.Rejects = j.o.Rejects
-		}
-	}
-	return first
-}
-
-// recall reads which chunks are in, and which lines are rejected, already.
-func (r *run) recall(ctx context.Context) error {
-	rows, err := r.conn.Query(ctx, "select start, stop, part, records from headroom.load_chunk where load = $1", r.ID)
-	if err != nil {
-		return fmt.Errorf("read how far the load is: %w", err)
-	}
-	var start, stop, records int64
-	var part int
-	_, err = pgx.ForEachRow(rows, []any{&start, &stop, &part, &records}, func() error {
-		if part == 0 {
-			r.done[start] = stop
-			r.starts = append(r.starts, start)
-		}
-		r.rows.Add(records)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read how far the load is: %w", err)
-	}
-	slices.Sort(r.starts)
-	if r.resumed {
-		return r.rejects.readKnown()
-	}
-	return nil
-}
-
-// isDone says whether a chunk is in already. It fails where the input is cut
-// in other places than before: rows would come twice.
-func (r *run) isDone(c record.Chunk) (bool, error) {
-	stop, done := r.done[c.Start]
-	next, _ := slices.BinarySearch(r.starts, c.Start+1)
-	if done && stop != c.End || !done && next < len(r.starts) && r.starts[next] < c.End {
-		return false, fmt.Errorf("resume: the input is cut at other places than before, near byte %d", c.Start)
-	}
-	return done, nil
-}
-
-// read cuts the input and hands the chunks out.
-func (r *run) read(ctx context.Context, split *record.Splitter, queue chan<- record.Chunk) error {
-	for {
-		c, err := split.Next()
-		var bad *record.Bad
-		switch {
-		case err == io.EOF:
-			return nil
-		case errors.As(err, &bad):
-			r.cut.Add(1)
-			if err := r.rejects.add(*bad); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
-			return fmt.Errorf("read the input: %w", err)
-		}
-		r.bytes.Store(c.End)
-		done, err := r.isDone(c)
-		if err != nil {
-			return err
-		}
-		if done {
-			split.Free(c)
-			continue
-		}
-		if err := r.room(ctx, int64(len(c.Data))); err != nil {
-			return err
-		}
-		select {
-		case queue <- c:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// flightMost bounds what is read and not sent, where records are huge.
-const flightMost = 24 << 20
-
-// room waits until a chunk of n bytes may be handed out: at once, unless much
-// is on its way already.
-func (r *run) room(ctx context.Context, n int64) error {
-	for {
-		if now := r.flight.Load(); now == 0 || now+n <= flightMost {
-			r.flight.Add(n)
-			return nil
-		}
-		select {
-		case <-r.landed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// work sends chunks over one connection until there are no more.
-func (r *run) work(ctx context.Context, queue <-chan record.Chunk, split *record.Splitter) error {
-	conn, err := dial(ctx, r.o.Config, map[string]string{
-		"synchronous_commit": "off", // the end of the load is committed durably, and with it all before
-		"lock_timeout":       "60s", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0",
-	})
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	w := &worker{r: r, conn: conn.PgConn(), told: map[int64]bool{}}
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case c, ok := <-queue:
-			if !ok {
-				return nil
-			}
-			if err := w.chunk(ctx, c); err != nil {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				return err
-			}
-			r.flight.Add(-int64(len(c.Data)))
-			split.Free(c)
-			select {
-			case r.landed <- struct{}{}:
-			default:
-			}
-			r.tell()
-		}
-	}
-}
-
-// tell reports progress.
-func (r *run) tell() {
-	if r.o.Progress == nil {
-		return
-	}
-	total := int64(0)
-	if r.Plan.Input.Known {
-		total = r.Plan.Input.Bytes
-	}
-	r.o.Progress(Progress{Phase: "copy", Rows: r.rows.Load(), Rejected: r.rejects.counted(), Bytes: r.bytes.Load(), Total: total, Elapsed: time.Since(r.begun)})
 }
