@@ -48,7 +48,6 @@ declare
 	doc text := headroom._json_column(tbl, col);
 	rel pg_class;
 	part text := '';
-	found_ text[][];
 	n bigint;
 begin
 	select * into rel from pg_class where oid = tbl;
