@@ -121,6 +121,11 @@ func guardForeignEdit(t *testing.T, prog string) {
 	if !maps.Equal(s.state(), want) {
 		t.Errorf("after the guard: %q", s.state())
 	}
+	need.Eventually(t, 5*time.Second, "the guard lets go of the lock", func() bool {
+		busy, err := s.journal().held()
+		must(t, err)
+		return !busy
+	})
 	if out, code, _ := s.do("", 0, "recover"); code == 0 || !strings.Contains(out, "55") {
 		t.Errorf("recover: %s", out)
 	}
