@@ -203,6 +203,11 @@ func TestLiveNeedsItsConsents(t *testing.T) {
 	if _, err := trial.Run(t.Context(), restart, e, nil); err == nil || !strings.Contains(err.Error(), "protected") {
 		t.Errorf("a protected target: %v", err)
 	}
+	nameless := tiny.Quick(tiny.Arm("tiny.setting", "", "work_mem", "9MB"))
+	nameless.Options.Live = true
+	if _, err := trial.Run(t.Context(), nameless, env(t), nil); fail.Code(err) != fail.Usage || !strings.Contains(fail.HintOf(err), "--db") {
+		t.Errorf("live, and no server named: %v (%s)", err, fail.HintOf(err))
+	}
 	if got := setting(t, h, "max_connections"); got != "100" {
 		t.Errorf("max_connections is %s", got)
 	}

@@ -61,6 +61,10 @@ func (s site) openPrivate(ctx context.Context) (_ opened, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Live && !turns {
+		return nil, fail.With(fail.Hint(errors.New("try it live: no server is named, and nothing here changes the machine itself"),
+			"name the server: --db DSN, or PG* variables; or leave out --live for private ones"), fail.Usage)
+	}
 	stands := len(s.exp.Arms)
 	if turns {
 		stands = 0
