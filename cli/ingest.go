@@ -16,6 +16,7 @@ import (
 	"headroom/engine/readtable"
 	"headroom/engine/upsert"
 	"headroom/fail"
+	"headroom/host"
 	"headroom/report"
 	"headroom/trial"
 	"headroom/unit"
@@ -173,10 +174,9 @@ func (g *ingesting) read(c *cobra.Command) (err error) {
 func (m *machine) server(ctx context.Context, a *app) (*pgx.ConnConfig, error) {
 	h := m.open(a)
 	defer h.Close()
-	cfg, err := pgx.ParseConfig(m.db)
+	cfg, err := host.ParseDSN(m.db)
 	if err != nil {
-		return nil, fail.With(fail.Hint(errors.New("read the connection string: it is not one"),
-			"write it as libpq does: --db 'host=/var/run/postgresql dbname=postgres' or --db postgres://user@host/db"), fail.Usage)
+		return nil, err
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "headroom"

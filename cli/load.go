@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"headroom/engine/bulkload"
@@ -119,10 +118,9 @@ func (a *app) loadFlags(c *cobra.Command, l *loading) {
 // connect fills in what all verbs of load need.
 func (l *loading) connect(a *app) error {
 	l.machine.open(a).Close()
-	cfg, err := pgx.ParseConfig(l.db)
+	cfg, err := host.ParseDSN(l.db)
 	if err != nil {
-		return fail.With(fail.Hint(errors.New("read the connection string: it is not one"),
-			"write it as libpq does: --db 'host=/var/run/postgresql dbname=postgres' or --db postgres://user@host/db"), fail.Usage)
+		return err
 	}
 	dirs, err := host.OwnDirs()
 	if err != nil {

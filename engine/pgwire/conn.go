@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"headroom/host"
 )
 
 // ErrLost is in the chain of every error after which the connection cannot be
@@ -31,14 +33,14 @@ var ErrLost = errors.New("connection lost")
 // Config says where and how to connect.
 type Config struct{ pg *pgconn.Config }
 
-// ParseConfig reads a libpq connection string or URL, with libpq's environment
-// variables, password file and service file behind it. The application name is
+// ParseConfig reads a libpq connection string as host.ParseDSN does. The application name is
 // "headroom" unless one is given.
 func ParseConfig(dsn string) (*Config, error) {
-	pg, err := pgconn.ParseConfig(dsn)
+	cfg, err := host.ParseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
+	pg := &cfg.Config
 	if pg.RuntimeParams["application_name"] == "" {
 		pg.RuntimeParams["application_name"] = "headroom"
 	}

@@ -29,6 +29,7 @@ type lane struct {
 	wire   *wire
 	gone   *wire // the last one, lost while it may have been working
 	buffer scratch
+	fence  fence
 }
 
 // submit hands the open batch on, with w.mu held.
@@ -171,12 +172,16 @@ func (l *lane) part(ctx context.Context, b *batch, rows []outRow) error {
 func (l *lane) commit(ctx context.Context, rows []outRow) error {
 	w := l.w
 	f := w.formFor(rows)
-	exact := w.opt.Mode == Add
+	note := ""
+	l.fence.batch++
+	if w.opt.Mode == Add {
+		note = l.fence.note()
+	}
 	doubt := "" // the number of a transaction that may be committed
 	for wait := newWait(w.opt.RetryFor); ; {
 		err := l.connected(ctx)
 		if err == nil && doubt != "" { // its session has ended by now
-			in, ferr := w.side.fate(ctx, doubt)
+			in, ferr := w.side.fate(ctx, doubt, l.fence)
 			if ferr != nil {
 				return ferr
 			}
@@ -187,7 +192,7 @@ func (l *lane) commit(ctx context.Context, rows []outRow) error {
 			}
 		}
 		if err == nil {
-			doubt, err = l.try(ctx, f, rows, exact)
+			doubt, err = l.try(ctx, f, rows, note)
 			if err != nil && classify(err, false) != reconnect {
 				doubt = "" // an answer says that it is not
 			}
@@ -231,11 +236,11 @@ func (l *lane) connected(ctx context.Context) error {
 }
 
 // try writes rows once.
-func (l *lane) try(ctx context.Context, f form, rows []outRow, exact bool) (xid string, err error) {
+func (l *lane) try(ctx context.Context, f form, rows []outRow, note string) (xid string, err error) {
 	if l.wire.pooled && (f == stagingForm || f == stagedMerge) {
 		f = conflictForm
 	}
-	xid, err = l.wire.run(ctx, l.w.plan, &l.w.opt, f, rows, &l.buffer, exact)
+	xid, err = l.wire.run(ctx, l.w.plan, &l.w.opt, f, rows, &l.buffer, note)
 	if errors.Is(err, errUnreplicated) {
 		err = l.replicated(ctx)
 	}

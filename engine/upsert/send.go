@@ -28,15 +28,15 @@ func (s *scratch) trim() {
 	}
 }
 
-// run writes rows in one transaction. With tell it returns the transaction's
-// number as soon as that is known, also with an error.
-func (w *wire) run(ctx context.Context, p *plan, o *Options, f form, rows []outRow, s *scratch, tell bool) (xid string, err error) {
+// run writes rows in one transaction. With a note (fence) it returns the
+// transaction's number as soon as that is known, also with an error.
+func (w *wire) run(ctx context.Context, p *plan, o *Options, f form, rows []outRow, s *scratch, note string) (xid string, err error) {
 	defer w.guard(ctx)()
 	if err := w.ready(p, f); err != nil {
 		return "", err
 	}
 	defer s.trim()
-	if !tell && !w.pooled {
+	if note == "" && !w.pooled {
 		return "", w.exchange(p, f, rows, s)
 	}
 	opening := "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -46,8 +46,8 @@ func (w *wire) run(ctx context.Context, p *plan, o *Options, f form, rows []outR
 	if _, err = w.query(opening); err == nil {
 		err = w.exchange(p, f, rows, s)
 	}
-	if err == nil && tell {
-		xid, err = w.query("SELECT pg_catalog.pg_current_xact_id_if_assigned()::text")
+	if err == nil && note != "" {
+		xid, err = w.query(note)
 	}
 	if err == nil {
 		_, err = w.query("COMMIT")

@@ -100,6 +100,11 @@ func (s *side) prepare(ctx context.Context) (*plan, error) {
 	if err := durable(ctx, conn, *o, t); err != nil {
 		return nil, err
 	}
+	if o.Mode == Add {
+		if err := makeFence(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
 	zone := ""
 	if z := conn.PgConn().ParameterStatus("TimeZone"); slices.Contains([]string{"UTC", "Etc/UTC", "GMT", "Etc/GMT"}, z) {
 		zone = z
@@ -212,8 +217,8 @@ func (s *side) persist(ctx context.Context, f func(*pgx.Conn) error) error {
 	}
 }
 
-// fate says whether a transaction was committed.
-func (s *side) fate(ctx context.Context, xid string) (committed bool, err error) {
+// fate says whether a batch was committed, after its transaction has ended.
+func (s *side) fate(ctx context.Context, xid string, f fence) (committed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := newWait(s.opt.RetryFor); ; {
@@ -227,10 +232,17 @@ func (s *side) fate(ctx context.Context, xid string) (committed bool, err error)
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("ask what became of transaction %s: %w", xid, err)
-		case status == nil:
-			return false, fmt.Errorf("ask what became of transaction %s: the server no longer knows", xid)
-		case *status != "in progress":
-			return *status == "committed", nil
+		case status != nil && *status == "aborted":
+			return false, nil
+		case status == nil || *status == "committed":
+			err := s.persist(ctx, func(conn *pgx.Conn) (err error) {
+				committed, err = f.noted(ctx, conn)
+				return err
+			})
+			if err != nil {
+				err = fmt.Errorf("ask what became of transaction %s: %w", xid, err)
+			}
+			return committed, err
 		}
 		if err := w.next(ctx); err != nil {
 			return false, fmt.Errorf("ask what became of transaction %s: %w", xid, err)

@@ -21,6 +21,7 @@ package upsert
 
 import (
 	"context"
+	"crypto/rand"
 
 	"fmt"
 	"hash/maphash"
@@ -111,8 +112,9 @@ func open(ctx context.Context, o Options) (_ *Writer, err error) {
 	if o.Connections == 0 {
 		w.width = min(n, 4)
 	}
+	name := rand.Text()
 	for i := range n {
-		l := &lane{w: w, n: i, wake: make(chan struct{}, 1), ready: make(chan *batch)}
+		l := &lane{w: w, n: i, fence: fence{writer: name, lane: i}, wake: make(chan struct{}, 1), ready: make(chan *batch)}
 		w.lanes = append(w.lanes, l)
 		w.all.Go(l.settle)
 		w.all.Go(l.send)

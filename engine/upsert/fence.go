@@ -1,0 +1,79 @@
+package upsert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"headroom/fail"
+)
+
+// fence notes, in the transaction of each batch, that the batch is in. The
+// number of a transaction does not tell that alone: a server that crashes
+// forgets the numbers of transactions of which nothing was on disk, and gives
+// them out again; "committed" may then be said of another batch.
+type fence struct {
+	writer string
+	lane   int
+	batch  int64
+}
+
+const fenceTable = "headroom.upsert_batch"
+
+// note is the statement that writes the note and returns the transaction's
+// number.
+func (f fence) note() string {
+	return fmt.Sprintf("INSERT INTO %s AS b (writer, lane, batch) VALUES (%s, %d, %d) ON CONFLICT (writer, lane) DO UPDATE SET batch = excluded.batch, at = pg_catalog.now() RETURNING pg_catalog.pg_current_xact_id()::text",
+		fenceTable, literal(f.writer), f.lane, f.batch)
+}
+
+// noted says whether the note is there.
+func (f fence) noted(ctx context.Context, conn *pgx.Conn) (there bool, err error) {
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+fenceTable+" WHERE writer = $1 AND lane = $2 AND batch >= $3)", f.writer, f.lane, f.batch).Scan(&there)
+	return there, err
+}
+
+// ours runs one statement whose commit need not wait for a standby: opening
+// must not hang where there is none.
+func ours(ctx context.Context, conn *pgx.Conn, sql string) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = local"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, sql)
+		return err
+	})
+}
+
+// makeFence makes the table of notes, and forgets those of writers of long ago.
+func makeFence(ctx context.Context, conn *pgx.Conn) error {
+	var there bool
+	const look = "SELECT pg_catalog.to_regclass('" + fenceTable + "') IS NOT NULL"
+	if err := conn.QueryRow(ctx, look).Scan(&there); err != nil {
+		return fmt.Errorf("find %s: %w", fenceTable, err)
+	}
+	if !there {
+		for _, sql := range []string{
+			"CREATE SCHEMA IF NOT EXISTS headroom",
+			"CREATE TABLE IF NOT EXISTS " + fenceTable + " (writer text, lane int, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (writer, lane)) WITH (fillfactor = 50)",
+		} {
+			err := ours(ctx, conn, sql)
+			var pe *pgconn.PgError
+			switch {
+			case errors.As(err, &pe) && pe.Code == "42501":
+				return fail.Hint(fmt.Errorf("make %s, which keeps batches from being added twice: %w: %w", fenceTable, fail.ErrDenied, err),
+					"GRANT CREATE ON DATABASE … TO the role that connects, or have its owner make that table")
+			case errors.As(err, &pe) && (pe.Code == "23505" || pe.Code == "42P06" || pe.Code == "42P07"): // another writer was faster
+			case err != nil:
+				return fmt.Errorf("make %s: %w", fenceTable, err)
+			}
+		}
+	}
+	if err := ours(ctx, conn, "DELETE FROM "+fenceTable+" WHERE at < pg_catalog.now() - interval '7 days'"); err != nil {
+		return fmt.Errorf("write %s: %w", fenceTable, err)
+	}
+	return nil
+}
