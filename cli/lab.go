@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"headroom/fail"
-	"headroom/host"
 	"headroom/lab"
 	"headroom/report"
 	"headroom/topic/all"
@@ -113,12 +112,17 @@ func (a *app) runLab(ctx context.Context, l *lab.Lab, given *labbing, rows bool)
 		return err
 	}
 	defer out.Close()
+	saved, err := report.OpenFile(given.save)
+	if err != nil {
+		return err
+	}
+	defer saved.Close()
 	progress := report.NewProgress(a.err, os.Getenv)
 	defer progress.Done()
 	res, err := lab.Run(ctx, l, o, labEnv(), progress.Event)
 	progress.Done()
 	if res != nil && len(res.Turns) > 0 {
-		if perr := errors.Join(out.Print("Headroom: lab "+l.Name, report.Lab(res)), given.write(res)); perr != nil {
+		if perr := errors.Join(out.Print("Headroom: lab "+l.Name, report.Lab(res)), write(saved, res)); perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
@@ -153,15 +157,12 @@ func labEnv() lab.Env {
 	return e
 }
 
-func (l *labbing) write(res *lab.Result) error {
-	if l.save == "" {
-		return nil
-	}
+func write(f *report.File, res *lab.Result) error {
 	var b bytes.Buffer
 	if err := res.Save(&b); err != nil {
 		return err
 	}
-	return host.WriteDurable(l.save, b.Bytes(), 0o644)
+	return f.Write(b.Bytes(), 0o644)
 }
 
 func loadLab(path string) (*lab.Result, error) {

@@ -18,7 +18,10 @@ const made = "<!-- Made from the files in bench/results by `make docs`; edits ar
 func resultPages(dir string) (map[string]string, error) {
 	perf, err := join(dir,
 		section{"look-*.json", "What looking costs", lookText},
-		section{"pgdriver-????-??-??.json", "The load driver beside pgbench", driverText})
+		section{"pgdriver-????-??-??.json", "The load driver beside pgbench", driverText},
+		section{"upsert-????-??-??.json", "`ingest`: upserts", upsertText},
+		section{"bulkload-????-??-??.json", "`load`: bulk loading", loadText},
+		section{"sqlkit-????-??-??.json", "The SQL kit", kitText})
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +29,9 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"honesty-*.json", "False verdicts, and effects found", honestyText},
 		section{"power-*.json", "Effects found at the budget that the tool proposes", honestyText},
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
-		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText})
+		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText},
+		section{"ingest-kill-*.json", "`ingest`, killed at random", ingestKillText},
+		section{"load-kill-*.json", "`load`, killed at every named point", loadKillText})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +153,7 @@ func honestyText(raw []byte) (string, error) {
 		Equal    kind
 		Known    kind `json:"known_effect"`
 		Pilots   kind
-		Took float64 `json:"took_seconds"`
+		Took     float64 `json:"took_seconds"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err

@@ -14,6 +14,7 @@ import (
 	"headroom/fail"
 	"headroom/host"
 	"headroom/pglocal"
+	"headroom/trial"
 	"headroom/unit"
 )
 
@@ -135,7 +136,7 @@ func (s *stands) start(ctx context.Context, settings map[string]string) (*Stand,
 	st := &Stand{Settings: settings}
 	if s.lab.Uses != "" {
 		s.say("starting a private PostgreSQL server")
-		sv, err := pglocal.Start(ctx, pglocal.Options{Major: s.opt.Major, Settings: settings, Parent: s.env.Parent, Name: "headroom lab", Progress: s.say})
+		sv, err := pglocal.Start(ctx, pglocal.Options{Major: s.opt.Major, Settings: settings, Parent: s.env.Parent, Name: "headroom lab", Progress: s.say, Found: func(t string) { s.say(trial.Found + t) }})
 		if err != nil {
 			return nil, err
 		}
