@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,6 +19,7 @@ import (
 // dropped and rebuilt.
 var BulkLoad = &lab.Lab{
 	Name:     "bulk-load",
+	Budget:   6 * time.Minute, // under six rounds there is no verdict
 	Title:    "Bulk load of a table with a key, a btree and a full text index",
 	Question: "How fast can many rows be loaded, and what does it bring to drop the indexes, or the key too, and to rebuild them afterwards?",
 	Doc: "Loads the people table (varchar UUID primary key, btree on client_id, GIN over a full text expression of three names) into an empty table, with default server settings. " +

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"headroom/engine/sample"
 	"headroom/engine/upsert"
@@ -19,6 +20,7 @@ var volume = trial.Measure{Name: "volume", Unit: unit.BytesPerSecond, Higher: tr
 // UpsertSizes asks how the rate depends on the documents.
 var UpsertSizes = &lab.Lab{
 	Name:     "upsert-sizes",
+	Budget:   5 * time.Minute, // under six rounds there is no verdict
 	Title:    "Upserts of documents from 100 bytes to 100 kB",
 	Question: "How many documents, and how many bytes of them, can be upserted per second as they grow?",
 	Doc: "As lab upsert, batched and logged, with documents of each size. A batch holds at most 4 MB. Larger documents have fewer keys, so that the table stays about as large. " +

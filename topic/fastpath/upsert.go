@@ -32,6 +32,7 @@ var upsertParams = []trial.Param{
 // source reached.
 var Upsert = &lab.Lab{
 	Name:     "upsert",
+	Budget:   5 * time.Minute, // under six rounds there is no verdict
 	Title:    "Upserts of documents: what each step of the source brings",
 	Question: "How many documents per second can be upserted, and what do batches, late commits, unlogged tables, indexes and settings do to it?",
 	Doc: "Clients write random documents by key with INSERT … ON CONFLICT DO UPDATE into a table of bigint key and jsonb document. " +
