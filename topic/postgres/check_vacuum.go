@@ -63,7 +63,7 @@ var autovacuumLazy = &check.Check{
 		c := fact.Get(s, pg.Settings)
 		if v[0] > 2.5e-3 {
 			out.Found(check.Finding{Subject: server, Severity: check.Advice, Basis: check.ByRule, Worth: 0.07,
-				Summary:  fmt.Sprintf("autovacuum_vacuum_cost_delay is %s: autovacuum sleeps %s times as long as it does by default since PostgreSQL 12 (2 ms).",
+				Summary: fmt.Sprintf("autovacuum_vacuum_cost_delay is %s: autovacuum sleeps %s times as long as it does by default since PostgreSQL 12 (2 ms).",
 					c.Shown("autovacuum_vacuum_cost_delay"), unit.Format(v[0]/2e-3, unit.None)),
 				Evidence: []check.Cite{cite(c, "autovacuum_vacuum_cost_delay")},
 				Fixes:    []change.Spec{set("autovacuum_vacuum_cost_delay", "2ms")}})

@@ -110,14 +110,14 @@ func runTempFiles(s *fact.Set, out *check.Report) {
 var maintenanceMem = &check.Check{
 	Name: "postgres.maintenance-work-mem",
 	Doc: check.Doc{
-		Title:    "Vacuum and index builds have little memory for large tables, or may take too much",
-		Why:      "Vacuum collects dead rows in this memory and passes over all indexes each time it is full (before PostgreSQL 17 at 6 bytes per dead row); index builds sort in it.",
+		Title: "Vacuum and index builds have little memory for large tables, or may take too much",
+		Why:   "Vacuum collects dead rows in this memory and passes over all indexes each time it is full (before PostgreSQL 17 at 6 bytes per dead row); index builds sort in it.",
 		Evidence: "maintenance_work_mem, the memory, and the largest table. Fires at 128 MB and below if there is a table over 4 GB and 8 GB of memory, " +
 			"and where one index build may take more than half of the memory that shared_buffers leaves, or more than all of it together with the autovacuum workers.",
-		Fix:      "A sixty-fourth of the memory per autovacuum worker, at most 1 GB.",
-		Risk:     "Each autovacuum worker may take that much (or autovacuum_work_mem).",
-		Undo:     undoSetting,
-		Sources:  []string{"S21", "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-MAINTENANCE-WORK-MEM"},
+		Fix:     "A sixty-fourth of the memory per autovacuum worker, at most 1 GB.",
+		Risk:    "Each autovacuum worker may take that much (or autovacuum_work_mem).",
+		Undo:    undoSetting,
+		Sources: []string{"S21", "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-MAINTENANCE-WORK-MEM"},
 	},
 	Needs: append([]fact.Any{pg.Tables}, memoryNeeds...),
 	Run: func(s *fact.Set, out *check.Report) {
