@@ -329,10 +329,8 @@ func TestHostileNames(t *testing.T) {
 			rapid.SampledFrom([]string{`a"b`, `a.b`, "select", `"; drop table canary; --`, `$1`, `%s`, `\`, "é", "🦉", "Capital", " space ", strings.Repeat("é", 30), "excluded", "doc"}),
 			rapid.StringOfN(rapid.RuneFrom([]rune(`abZ"'.;$%\ é🦉,=(`)), 1, 20, 50))
 		n++
-		table, key, col := fmt.Sprint(n, word.Draw(rt, "table")), word.Draw(rt, "key"), word.Draw(rt, "column")
-		if key == col {
-			rt.Skip()
-		}
+		table, key, col := fmt.Sprint(n, word.Draw(rt, "table")), word.Draw(rt, "key"), ""
+		col = word.Filter(func(s string) bool { return s != key }).Draw(rt, "column") // a table's columns differ
 		if len(table) > 63 {
 			table = strings.ToValidUTF8(table[:63], "")
 		}

@@ -351,14 +351,8 @@ func TestHostileNames(t *testing.T) {
 			table = table[:len(table)-1]
 		}
 		table = strings.ToValidUTF8(table, "")
-		if key == col {
-			col += "2"
-		}
-		for len(col) > 63 {
-			col = strings.ToValidUTF8(col[1:], "")
-		}
-		if key == col {
-			rt.Skip()
+		if key == col { // a table's columns differ
+			col = "other"
 		}
 		q := func(s string) string { return pgx.Identifier{s}.Sanitize() }
 		run(t, conn, "create table "+q(table)+" ("+q(key)+" text primary key, "+q(col)+" text)")

@@ -146,8 +146,12 @@ func sequence(t *testing.T, c *pgx.Conn, kt keyType, mode upsert.Mode, form, our
 		stop()
 		_ = w.Close(ctx)
 	}()
-	if !w.UseForm(form) {
-		t.Skip("the table does not allow it")
+	if !w.UseForm(form) { // only MERGE may be out, and not for common keys
+		common := kt.sql == "bigint" || kt.sql == "text" || kt.sql == "uuid"
+		if !strings.Contains(form, "merge") || common && mode != upsert.Ignore {
+			t.Fatalf("%s is not allowed for keys of type %s", form, kt.sql)
+		}
+		return
 	}
 	var wrong []int64
 	count := 1 + r.IntN(60)
