@@ -19,16 +19,19 @@ var floors = []struct {
 }{
 	{1, []string{"unit", "stats", "fail"}, "pure: runs anywhere, tested without a machine"},
 	{2, []string{"host"}, "one auditable door to the machine"},
-	{3, []string{"fact", "engine/*", "crash"}, "facts and fast paths know nothing of what is made of them"},
+	{3, []string{"fact", "engine/*", "crash", "metric", "queue"}, "facts, numbers and fast paths know nothing of what is made of them"},
 	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript", "engine/bulkload", "engine/readtable"}, "one engine alters; probes only read; a script drives connections; a load cuts records"},
 	{5, []string{"probe/place", "engine/ingest"}, "joins what others know: which device holds which folder; records, upserts and a copy to read"},
 	{6, []string{"check", "trial"}, "pure judgement; a trial's arms are changes"},
 	{7, []string{"lab"}, "a ready-made experiment speaks of measures and phases as a trial does"},
 	{8, []string{"topic"}, "a subject is data"},
 	{9, []string{"topic/*"}, "topics never import topics"},
-	{10, []string{"topic/all", "report"}, "the one list; no arithmetic in what is printed"},
-	{11, []string{"cli"}, "verbs are thin: parse, call, print"},
-	{12, []string{"cmd/headroom", "docs", "bench/*"}, "entry points"},
+	{10, []string{"topic/all", "report", "store"}, "the one list; no arithmetic in what is printed; numbers kept know nothing of who looks"},
+	{11, []string{"agent", "web/*"}, "collects and ships; answers and pages of what is stored"},
+	{12, []string{"web"}, "one server with one guard before all pages and answers"},
+	{13, []string{"watch"}, "joins collectors, queue, store and pages into one running thing"},
+	{14, []string{"cli"}, "verbs are thin: parse, call, print"},
+	{15, []string{"cmd/headroom", "docs", "bench/*"}, "entry points"},
 }
 
 // floorOf returns the floor of a package path below the module; an exact name
@@ -55,8 +58,8 @@ var alone = map[string]struct {
 }{
 	"os/exec":                {[]string{"host"}, "programs are run through host.Cmd, where environment, time limit and output are bounded"},
 	"github.com/spf13/cobra": {[]string{"cli", "docs"}, "the command line is one floor"},
-	"html/template":          {[]string{"report"}, "pages are made in one place"},
-	"net/http":               {[]string{"pglocal"}, "nothing talks to the network but the fetch of server binaries"},
+	"html/template":          {[]string{"report", "web/page"}, "pages are made in two places: files, and the server"},
+	"net/http":               {[]string{"pglocal", "host", "agent", "web", "web/api", "web/page", "watch", "bench/*"}, "only these talk to the network: the fetch of server binaries, status pages on loopback, the watcher and its agents"},
 }
 
 func TestArrowsPointDown(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"headroom/check"
 	"headroom/fact"
 	"headroom/lab"
+	"headroom/metric"
 	"headroom/trial"
 )
 
@@ -20,4 +21,6 @@ type Topic struct {
 	Recipes   []*change.Recipe
 	Workloads []*trial.Workload
 	Labs      []*lab.Lab
+	// Collectors read its numbers over time, for `headroom up`.
+	Collectors []*metric.Collector
 }
