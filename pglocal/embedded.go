@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"headroom/fail"
+	"headroom/host"
 )
 
 // build is one set of server programs on Maven Central, by
@@ -24,15 +25,18 @@ const newestMajor = 18
 
 // builds are the newest published for each machine and major version as of
 // this writing. A new one is a new line here: nothing is run that was not
-// pinned.
+// pinned. There is none of PostgreSQL 13 for arm64.
 var builds = map[string]map[int]build{
 	"amd64": {
+		13: {"13.23.0", "0713b8a6dbe13440718ea789eefca6ae562b004bc0541d9c21d20300529c1db2"},
+		14: {"14.24.0", "2722d05eb22c671104c9918d59d8ba9f5656898f5452a0207bb4cce21eef5dc4"},
 		15: {"15.19.0", "95f0b66fe72d4ca66c815773c44cb1196ea38552463e89a35f18114b3ed1565f"},
 		16: {"16.15.0", "653abc065c682b85d3da50168fb95dc524bd85426cdec9ce3695a550ef431df2"},
 		17: {"17.11.0", "0dd7b72b6f335b8ecfb355fa24c5781e8a93edd09880bb77eb52ebbf29b3e96d"},
 		18: {"18.6.0", "008ee189eaa7ca2b58bd01dd950291e638b998392cf982297acd4779ec898ac1"},
 	},
 	"arm64v8": {
+		14: {"14.23.0", "a55b93f67051a602be033b298461709f88789dccee925236f2fb5a4eaf9dd526"},
 		15: {"15.19.0", "95baf4bd4af31b91b3050118df59388ed0064756b556b850669e0300aa7b9911"},
 		16: {"16.15.0", "f846a9989d686b7977d6eca9bc9d8b2b69e3f70c7eb60e032197d9c574a6136c"},
 		17: {"17.11.0", "8b042e0ea418b1927d95399207950da0734d27fe01e29503ade3bdc464ad4c2b"},
@@ -54,7 +58,10 @@ func embedded(ctx context.Context, o Options) (program, error) {
 	b, ok := builds[arch][major]
 	if !ok {
 		return program{}, fail.Hint(fmt.Errorf("find PostgreSQL %d: not installed, and there is no build of it to fetch for %s: %w", major, arch, fail.ErrAbsent),
-			"ask for 15 to 18, or install it: %s", aptLine(major))
+			"ask for %d to %d, or install it: %s", oldest(arch), newestMajor, aptLine(major))
+	}
+	if p, ok := kept(ctx, o, b); ok {
+		return p, nil
 	}
 	dir := filepath.Join(o.Parent, "postgresql-"+b.version)
 	unlock, err := lock(ctx, dir+".lock")
@@ -76,6 +83,39 @@ func embedded(ctx context.Context, o Options) (program, error) {
 			"these programs need glibc; install PostgreSQL itself: %s", aptLine(major))
 	}
 	return p, nil
+}
+
+// kept returns the programs of a build that an earlier start fetched into the
+// folder that is used where none is asked for: a scratch folder needs no
+// second copy.
+func kept(ctx context.Context, o Options, b build) (program, bool) {
+	dirs, err := host.OwnDirs()
+	if err != nil {
+		return program{}, false
+	}
+	parent := filepath.Join(dirs.Cache, "pg")
+	bin := filepath.Join(parent, "postgresql-"+b.version, "bin")
+	if _, err := os.Stat(bin); err != nil || parent == o.Parent {
+		return program{}, false
+	}
+	acct, err := serverAccount()
+	if err != nil {
+		return program{}, false
+	}
+	if _, err := ready(parent, acct); err != nil {
+		return program{}, false
+	}
+	p, err := inspect(ctx, bin)
+	return p, err == nil
+}
+
+// oldest is the oldest major version that there is a build of.
+func oldest(arch string) int {
+	least := newestMajor
+	for major := range builds[arch] {
+		least = min(least, major)
+	}
+	return least
 }
 
 // aptLine is what installs a major version on Debian and its kin. Only the

@@ -16,7 +16,7 @@ func TestEmbedded(t *testing.T) {
 	need.Have(t, "embedded")
 	majors := []int{newestMajor}
 	if *allMajors {
-		majors = []int{15, 16, 17, 18}
+		majors = []int{13, 14, 15, 16, 17, 18}
 	}
 	for _, major := range majors {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -29,6 +29,16 @@ func TestEmbedded(t *testing.T) {
 			}
 			standbys(t, s)
 		})
+	}
+}
+
+func TestScratchFolderFetchesNoSecondCopy(t *testing.T) {
+	need.Have(t, "embedded")
+	first := startEmbedded(t, newestMajor)
+	t.Setenv(mirrorVar, "http://127.0.0.1:1") // nothing can be fetched any more
+	p, err := embedded(t.Context(), Options{Parent: folder(t), Major: newestMajor})
+	if err != nil || p.version != first.Version {
+		t.Errorf("programs %+v, %v", p, err)
 	}
 }
 

@@ -49,9 +49,9 @@ import (
 // Options says which server to start. The zero value is a stock server of the
 // newest installed major version.
 type Options struct {
-	// Major is the major version, 15 to 18 (or any other that is installed);
-	// 0 is the newest that is installed, or 18 if none is. A version that is
-	// not installed is fetched once and kept.
+	// Major is the major version, 13 to 18 (or any other that is installed);
+	// 0 is what HEADROOM_MAJOR names, else the newest that is installed, or 18
+	// if none is. A version that is not installed is fetched once and kept.
 	Major int
 	// Settings are written to postgresql.conf as they are, save for the few
 	// that a private server chooses itself (see above), which are refused.

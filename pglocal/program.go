@@ -3,6 +3,7 @@ package pglocal
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -22,9 +23,19 @@ type program struct {
 // installedPlaces are where packages and builds from source put servers.
 var installedPlaces = []string{"/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres", "/usr/local/pgsql/bin/postgres", "/usr/lib/postgresql/bin/postgres", "/usr/bin/postgres"}
 
+// majorVar names the major version of servers for which none is asked.
+const majorVar = "HEADROOM_MAJOR"
+
 // findProgram chooses the programs: those installed, newest first, else the
 // fetched ones.
 func findProgram(ctx context.Context, o Options) (program, error) {
+	if v := os.Getenv(majorVar); o.Major == 0 && v != "" {
+		major, err := strconv.Atoi(v)
+		if err != nil || major <= 0 {
+			return program{}, fail.With(fail.Hint(fmt.Errorf("read %s: %q is no major version", majorVar, v), "unset it, or name one such as 16"), fail.Usage)
+		}
+		o.Major = major
+	}
 	var best program
 	for _, p := range installed(ctx) {
 		if (o.Major == 0 || p.major == o.Major) && newer(p, best) {

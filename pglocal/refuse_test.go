@@ -160,6 +160,7 @@ func TestParentOutOfReach(t *testing.T) {
 }
 
 func TestFetchRefuses(t *testing.T) {
+	t.Setenv("HEADROOM_STATE", t.TempDir()) // nothing was fetched there before
 	o := Options{Parent: folder(t)}
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -189,5 +190,17 @@ func TestFetchRefuses(t *testing.T) {
 	})
 	if left, _ := filepath.Glob(filepath.Join(o.Parent, "postgresql-*.tmp")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestMajorByEnvironment(t *testing.T) {
+	o := Options{Parent: folder(t)}
+	t.Setenv(majorVar, "98")
+	refused(t, o, "PostgreSQL 98", "not installed")
+	o.Major = 99
+	refused(t, o, "PostgreSQL 99", "not installed") // what is asked for counts
+	t.Setenv(majorVar, "new")
+	if err := refused(t, Options{Parent: o.Parent}, majorVar, `"new"`); fail.Code(err) != fail.Usage {
+		t.Errorf("%v: exit status %d", err, fail.Code(err))
 	}
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"headroom/fail"
 )
 
 // leftOutOfBackup is what a base backup does not hold, as in pg_basebackup:
@@ -21,10 +19,10 @@ var leftOutOfBackup = append([]string{"backup_label", "backup_manifest", "pg_wal
 
 // Standby makes a hot standby of s, with the same settings, and returns when
 // it streams. It has a replication slot on s, which Stop of the standby drops.
-// s goes on running. It needs PostgreSQL 15 or newer.
+// s goes on running.
 //
-// The base backup is made with pg_backup_start and a copy of the folder:
-// that needs no pg_basebackup, which the fetched programs lack.
+// The base backup is a copy of the folder between pg_backup_start and
+// pg_backup_stop: that needs no pg_basebackup, which the fetched programs lack.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	sb, err := s.standby(ctx)
 	if err != nil {
@@ -34,9 +32,6 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 }
 
 func (s *Server) standby(ctx context.Context) (*Server, error) {
-	if s.Major < 15 {
-		return nil, fail.Hint(fmt.Errorf("PostgreSQL %d: %w", s.Major, errors.ErrUnsupported), "ask for a server of version 15 or newer")
-	}
 	size, err := treeSize(s.DataDir)
 	if err != nil {
 		return nil, err
@@ -71,14 +66,18 @@ func (s *Server) backup(ctx context.Context, c *pgx.Conn) error {
 	if _, err := c.Exec(ctx, "select pg_create_physical_replication_slot($1, true)", s.slot()); err != nil {
 		return fmt.Errorf("make a replication slot: %w", err)
 	}
-	if _, err := c.Exec(ctx, "select pg_backup_start($1, true)", s.slot()); err != nil {
+	begin, end := "select pg_backup_start($1, true)", "select labelfile from pg_backup_stop(false)"
+	if s.Major < 15 { // named otherwise, and "exclusive" is the default
+		begin, end = "select pg_start_backup($1, true, false)", "select labelfile from pg_stop_backup(false, false)"
+	}
+	if _, err := c.Exec(ctx, begin, s.slot()); err != nil {
 		return fmt.Errorf("begin a base backup: %w", err)
 	}
 	if err := copyTree(ctx, s.primary.DataDir, s.DataDir, s.acct, leftOutOfBackup...); err != nil {
 		return err
 	}
 	var label string
-	if err := c.QueryRow(ctx, "select labelfile from pg_backup_stop(false)").Scan(&label); err != nil {
+	if err := c.QueryRow(ctx, end).Scan(&label); err != nil {
 		return fmt.Errorf("end the base backup: %w", err)
 	}
 	conf, err := confLines(map[string]string{

@@ -49,7 +49,7 @@ func template(ctx context.Context, o Options, prog program, acct *host.Account) 
 }
 
 func initArgs(o Options) []string {
-	return append([]string{"--no-sync", "--no-instructions", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"}, o.InitArgs...)
+	return append([]string{"--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"}, o.InitArgs...)
 }
 
 // makeData fills the empty folder dir with initdb.
