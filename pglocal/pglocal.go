@@ -113,6 +113,7 @@ type Server struct {
 	held    *os.File // the lock on dir: says that we live
 	primary *Server  // of a standby
 	begun   bool     // it was ready once: its port is known to others
+	kept    bool     // by Keep: the folder outlives us
 	stopped bool
 }
 
@@ -245,16 +246,20 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server and removes its folder. It takes no context because it
-// must work after Ctrl-C; it takes a few seconds at most. A second Stop does
-// nothing.
+// Stop ends the server and removes its folder; one of Keep is ended cleanly,
+// and its folder stays. It takes no context because it must work after Ctrl-C;
+// it takes a few seconds at most. A second Stop does nothing.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return nil
 	}
-	if err := s.remove(); err != nil {
+	end := s.remove
+	if s.kept {
+		end = s.rest
+	}
+	if err := end(); err != nil {
 		return fmt.Errorf("stop %s: %w", s.opt.Name, err)
 	}
 	return nil
