@@ -13,6 +13,7 @@ import (
 	"headroom/fact"
 	"headroom/fail"
 	"headroom/report"
+	"headroom/topic/all"
 )
 
 func (a *app) check() *cobra.Command {
@@ -73,7 +74,7 @@ func (a *app) runCheck(ctx context.Context, m *machine, names []string, file, fa
 		return err
 	}
 	defer out.Close()
-	checks, needs := checksOf(topics)
+	checks, needs := all.Checks(topics)
 	set, unreachable, err := a.look(ctx, m, file, needs)
 	if err != nil {
 		return err

@@ -200,7 +200,7 @@ func (s *show) upsert(ctx context.Context, session trial.Session, m trial.Measur
 
 // check prints the findings and returns the best that a private server proves.
 func (s *show) check(ctx context.Context) (check.Finding, error) {
-	checks, needs := checksOf(all.Topics())
+	checks, needs := all.Checks(all.Topics())
 	s.progress.Say("reading facts")
 	set, err := s.machine.gather(ctx, s.host, needs)
 	if err != nil {
@@ -235,7 +235,7 @@ func provable(o check.Outcome) (check.Finding, bool) {
 }
 
 func (s *show) plan(ctx context.Context, f check.Finding) (*change.Plan, error) {
-	p, err := prepare(ctx, &s.machine, s.host, []change.Spec{f.Try.Change})
+	p, err := all.Prepare(ctx, s.host, s.machine.factOptions(), []change.Spec{f.Try.Change})
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (a *app) runFacts(ctx context.Context, m *machine, names []string, save, fi
 
 // pickFacts returns the facts named, by name or by first part, or all.
 func pickFacts(names []string) ([]fact.Any, error) {
-	known := factsOf(all.Topics())
+	known := all.Facts(all.Topics())
 	if len(names) == 0 {
 		return known, nil
 	}
@@ -99,5 +99,5 @@ func pickFacts(names []string) ([]fact.Any, error) {
 			return nil, fail.With(fail.Hint(fmt.Errorf("no fact %q", n), "there are: %s", strings.Join(keys, ", ")), fail.Usage)
 		}
 	}
-	return unique(out), nil
+	return all.Unique(out), nil
 }

@@ -149,7 +149,7 @@ func setRows(l *lab.Lab, params map[string]string, n int64) error {
 func labEnv() lab.Env {
 	e := lab.Env{Version: version}
 	e.Host, _ = os.Hostname() // a name for the reader, nothing depends on it
-	for _, f := range factsOf(all.Topics()) {
+	for _, f := range all.Facts(all.Topics()) {
 		if !f.IsProbe() {
 			e.Facts = append(e.Facts, f)
 		}

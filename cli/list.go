@@ -13,13 +13,6 @@ import (
 	"headroom/trial"
 )
 
-func recipes() (out []*change.Recipe) {
-	for _, t := range all.Topics() {
-		out = append(out, t.Recipes...)
-	}
-	return out
-}
-
 func workloads() (out []*trial.Workload) {
 	for _, t := range all.Topics() {
 		out = append(out, t.Workloads...)
@@ -50,9 +43,9 @@ func (a *app) changes() *cobra.Command {
 		Example: "  headroom changes\n  headroom changes disk.queue",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			shown := recipes()
+			shown := all.Recipes()
 			if len(args) == 1 {
-				r, err := recipe(change.Spec{ID: args[0]})
+				r, err := all.Recipe(change.Spec{ID: args[0]})
 				if err != nil {
 					return err
 				}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"headroom/change"
-	"headroom/check"
 	"headroom/fact"
 	"headroom/fail"
 	"headroom/host"
@@ -58,10 +56,15 @@ func anyEnv(names ...string) bool {
 	return false
 }
 
+// factOptions say how facts of the machine are gathered.
+func (m *machine) factOptions() fact.Options {
+	name, _ := os.Hostname()
+	return fact.Options{Probes: !m.noProbe, Host: name, Version: version}
+}
+
 // gather reads the wanted facts of the machine.
 func (m *machine) gather(ctx context.Context, r host.Reader, want []fact.Any) (*fact.Set, error) {
-	name, _ := os.Hostname()
-	return fact.Gather(ctx, r, fact.Options{Probes: !m.noProbe, Host: name, Version: version}, want...)
+	return fact.Gather(ctx, r, m.factOptions(), want...)
 }
 
 // loadFacts reads a file that `facts --save` wrote.
@@ -71,7 +74,7 @@ func loadFacts(path string) (*fact.Set, []string, error) {
 		return nil, nil, fail.Hint(fmt.Errorf("read facts: %w", err), "make one with: headroom facts --save %s", path)
 	}
 	defer f.Close()
-	set, skipped, err := fact.Load(f, factsOf(all.Topics()))
+	set, skipped, err := fact.Load(f, all.Facts(all.Topics()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -104,93 +107,4 @@ func topicNames(ts []topic.Topic) (out []string) {
 		out = append(out, t.Name)
 	}
 	return out
-}
-
-// checksOf lists the checks of some topics and the facts they need.
-func checksOf(ts []topic.Topic) (checks []*check.Check, needs []fact.Any) {
-	for _, t := range ts {
-		for _, c := range t.Checks {
-			checks = append(checks, c)
-			needs = append(needs, c.Needs...)
-		}
-	}
-	return checks, unique(needs)
-}
-
-// factsOf lists every fact of some topics: their own and what their checks
-// and recipes need.
-func factsOf(ts []topic.Topic) []fact.Any {
-	var out []fact.Any
-	for _, t := range ts {
-		out = append(out, t.Facts...)
-		for _, c := range t.Checks {
-			out = append(out, c.Needs...)
-		}
-		for _, r := range t.Recipes {
-			out = append(out, r.Needs...)
-		}
-	}
-	return unique(out)
-}
-
-func unique(in []fact.Any) []fact.Any {
-	seen := map[string]bool{}
-	out := in[:0:0]
-	for _, s := range in {
-		if !seen[s.Key()] {
-			seen[s.Key()] = true
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// recipe finds the recipe of a change.
-func recipe(spec change.Spec) (*change.Recipe, error) {
-	var ids []string
-	for _, r := range recipes() {
-		if r.ID == spec.ID {
-			return r, nil
-		}
-		ids = append(ids, r.ID)
-	}
-	return nil, fail.With(fail.Hint(fmt.Errorf("no change %q", spec.ID), "there are: %s; each is explained by: headroom changes ID", strings.Join(ids, ", ")), fail.Usage)
-}
-
-// prepare makes the plan for some changes on a machine: facts, recipe, plan.
-func prepare(ctx context.Context, m *machine, r host.Reader, specs []change.Spec) (*change.Plan, error) {
-	var changes []change.Change
-	for _, spec := range specs {
-		rc, err := recipe(spec)
-		if err != nil {
-			return nil, err
-		}
-		set, err := m.gather(ctx, r, rc.Needs)
-		if err != nil {
-			return nil, err
-		}
-		c, err := planOne(rc, set, spec)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, c)
-	}
-	return change.Prepare(ctx, r, changes...)
-}
-
-// planOne asks the recipe, after all that it needs is known.
-func planOne(rc *change.Recipe, set *fact.Set, spec change.Spec) (change.Change, error) {
-	for _, n := range rc.Needs {
-		if why := set.Why(n); why != "" {
-			if cause := set.Error(n); cause != nil {
-				return change.Change{}, fmt.Errorf("plan %s: could not tell %s: %w", spec.ID, n.Key(), cause)
-			}
-			return change.Change{}, fmt.Errorf("plan %s: could not tell %s: %s", spec.ID, n.Key(), why)
-		}
-	}
-	c, err := rc.Plan(set, spec)
-	if err != nil {
-		return change.Change{}, fmt.Errorf("plan %s: %w", spec, err)
-	}
-	return c, nil
 }

@@ -16,6 +16,7 @@ import (
 	"headroom/fail"
 	"headroom/host"
 	"headroom/report"
+	"headroom/topic/all"
 )
 
 func (a *app) plan() *cobra.Command {
@@ -79,7 +80,7 @@ func (a *app) runPlan(ctx context.Context, m *machine, words []string) error {
 	defer out.Close()
 	h := m.open(a)
 	defer h.Close()
-	p, err := prepare(ctx, m, h, asked)
+	p, err := all.Prepare(ctx, h, m.factOptions(), asked)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func completeChanges(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, r := range recipes() {
+	for _, r := range all.Recipes() {
 		out = append(out, r.ID)
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp

@@ -80,7 +80,7 @@ func sectionOf(path string) (report.Section, error) {
 	}
 	set, _, ferr := loadFacts(path)
 	if ferr == nil {
-		checks, _ := checksOf(all.Topics())
+		checks, _ := all.Checks(all.Topics())
 		return report.Findings(check.Run(set, checks), set), nil
 	}
 	return report.Section{}, fail.With(fail.Hint(fmt.Errorf("read %s: neither saved facts nor a plan nor a result of a trial or lab (%w; %w; %w; %w)", path, ferr, perr, terr, lerr),

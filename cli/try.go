@@ -233,9 +233,9 @@ func pairs(flag string, words []string) (map[string]string, error) {
 
 // env is the world that the trial runs in.
 func (t *trying) env(h *host.Local, dirs host.Dirs) (trial.Env, error) {
-	e := trial.Env{Recipes: recipes(), Dirs: dirs, Version: version}
+	e := trial.Env{Recipes: all.Recipes(), Dirs: dirs, Version: version}
 	e.Host, _ = os.Hostname()
-	for _, f := range factsOf(all.Topics()) {
+	for _, f := range all.Facts(all.Topics()) {
 		if !f.IsProbe() {
 			e.Facts = append(e.Facts, f)
 		}
