@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 
 	"headroom/fail"
 )
@@ -20,7 +21,8 @@ type Dirs struct {
 
 // OwnDirs returns the folders for the present user. HEADROOM_STATE names
 // another place for all of them (tests, trials on a machine that must not be
-// written to).
+// written to); a systemd unit's StateDirectory= and its like go before those
+// of the user.
 func OwnDirs() (Dirs, error) {
 	if d := os.Getenv("HEADROOM_STATE"); d != "" {
 		abs, err := filepath.Abs(d)
@@ -29,8 +31,17 @@ func OwnDirs() (Dirs, error) {
 		}
 		return Dirs{Config: abs, State: filepath.Join(abs, "state"), Run: filepath.Join(abs, "run"), Cache: filepath.Join(abs, "cache")}, nil
 	}
+	d := Dirs{Config: "/etc/headroom", State: "/var/lib/headroom", Run: "/run/headroom", Cache: "/var/cache/headroom"}
+	if os.Getenv("STATE_DIRECTORY") != "" { // systemd.exec(5): set in a unit's processes
+		for dir, name := range map[*string]string{&d.Config: "CONFIGURATION_DIRECTORY", &d.State: "STATE_DIRECTORY", &d.Run: "RUNTIME_DIRECTORY", &d.Cache: "CACHE_DIRECTORY"} {
+			if first, _, _ := strings.Cut(os.Getenv(name), ":"); filepath.IsAbs(first) {
+				*dir = first
+			}
+		}
+		return d, nil
+	}
 	if os.Getuid() == 0 {
-		return Dirs{Config: "/etc/headroom", State: "/var/lib/headroom", Run: "/run/headroom", Cache: "/var/cache/headroom"}, nil
+		return d, nil
 	}
 	home, err := os.UserHomeDir()
 	if u, uerr := user.Current(); err != nil && uerr == nil && filepath.IsAbs(u.HomeDir) {
@@ -45,7 +56,7 @@ func OwnDirs() (Dirs, error) {
 		}
 		return filepath.Join(home, def, "headroom")
 	}
-	d := Dirs{Config: xdg("XDG_CONFIG_HOME", ".config"), State: xdg("XDG_STATE_HOME", ".local/state"), Cache: xdg("XDG_CACHE_HOME", ".cache")}
+	d = Dirs{Config: xdg("XDG_CONFIG_HOME", ".config"), State: xdg("XDG_STATE_HOME", ".local/state"), Cache: xdg("XDG_CACHE_HOME", ".cache")}
 	d.Run = filepath.Join(d.State, "run")
 	if v := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(v) {
 		d.Run = filepath.Join(v, "headroom")
