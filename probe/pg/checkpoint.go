@@ -40,27 +40,32 @@ var Checkpoints = &fact.Source[Checkpoint]{
 // All is how many checkpoints there were.
 func (c Checkpoint) All() int64 { return c.Timed + c.Requested }
 
-// WALStat is what the server counted about its write-ahead log since Since.
+// WALStat is what the server counted about its write-ahead log over Since.
+// PostgreSQL 13 counts nothing: there Since goes back to the oldest full
+// segment of the log that is left, or to the last checkpoint, and Bytes holds
+// what archive_timeout left empty, too.
 type WALStat struct {
-	Since   float64 `json:"since" unit:"seconds" src:"pg_stat_wal stats_reset" doc:"time over which it was counted"`
-	Records int64   `json:"records" unit:"count" src:"pg_stat_wal wal_records" doc:"records written"`
-	Images  int64   `json:"images" unit:"count" src:"pg_stat_wal wal_fpi" doc:"of them, pages logged whole because a checkpoint had come before"`
-	Bytes   int64   `json:"bytes" unit:"bytes" src:"pg_stat_wal wal_bytes" doc:"bytes written"`
-	Full    int64   `json:"full" unit:"count" src:"pg_stat_wal wal_buffers_full" doc:"times that wal_buffers were full and a session had to write"`
+	Since   float64         `json:"since" unit:"seconds" src:"pg_stat_wal stats_reset, or pg_ls_waldir() (13)" doc:"time over which it was counted"`
+	Records fact.Opt[int64] `json:"records" unit:"count" src:"pg_stat_wal wal_records" doc:"records written"`
+	Images  fact.Opt[int64] `json:"images" unit:"count" src:"pg_stat_wal wal_fpi" doc:"of them, pages logged whole because a checkpoint had come before"`
+	Bytes   int64           `json:"bytes" unit:"bytes" src:"pg_stat_wal wal_bytes, or pg_current_wal_lsn() (13)" doc:"bytes written"`
+	Full    fact.Opt[int64] `json:"full" unit:"count" src:"pg_stat_wal wal_buffers_full" doc:"times that wal_buffers were full and a session had to write"`
 }
 
 // WAL is the fact "pg.wal".
 var WAL = &fact.Source[WALStat]{
-	Name: "pg.wal", Doc: "how much write-ahead log is written, and how much of it is whole pages (PostgreSQL 14 and newer)",
+	Name: "pg.wal", Doc: "how much write-ahead log is written, and how much of it is whole pages (counted since PostgreSQL 14)",
 	Read: func(ctx context.Context, in *fact.In) (WALStat, error) {
 		var w WALStat
-		err := one(ctx, in, "read the write-ahead log statistics", "wal", &w.Since, &w.Records, &w.Images, &w.Bytes, &w.Full)
+		var records, images, full *int64
+		err := one(ctx, in, "read the write-ahead log statistics", "wal", &w.Since, &records, &images, &w.Bytes, &full)
+		const why = "counted since PostgreSQL 14"
+		w.Records, w.Images, w.Full = opt(records, why), opt(images, why), opt(full, why)
 		return w, err
 	},
 }
 
-// Rate is the write-ahead log written per second, on average since the
-// counters were reset.
+// Rate is the write-ahead log written per second, on average over Since.
 func (w WALStat) Rate() float64 {
 	if w.Since <= 0 {
 		return 0
@@ -70,12 +75,12 @@ func (w WALStat) Rate() float64 {
 
 // ImageShare is the share of the log's bytes that is whole pages, at most:
 // unused space in a page is left out of its image, and compressed images are
-// smaller (then this says nothing). 0…1.
+// smaller (then this says nothing). 0…1; 0 if the images are not counted.
 func (w WALStat) ImageShare(page int64) float64 {
 	if w.Bytes <= 0 {
 		return 0
 	}
-	return min(1, float64(w.Images)*float64(page)/float64(w.Bytes))
+	return min(1, float64(w.Images.Value)*float64(page)/float64(w.Bytes))
 }
 
 func because(err error) string {

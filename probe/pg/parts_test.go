@@ -25,8 +25,9 @@ func TestStatementByVersion(t *testing.T) {
 	f("checkpoints", 17, "pg_stat_checkpointer c")
 	f("checkpoints", 25, "pg_stat_checkpointer c")
 	f("wal", 14, "pg_stat_wal")
-	if _, err := statement("wal", 13); !errors.Is(err, fail.ErrAbsent) || err.Error() != "not there in PostgreSQL 13: it came with 14" {
-		t.Errorf("wal on 13: %v", err)
+	f("wal", 13, "pg_ls_waldir")
+	if _, err := statement("wal", 12); !errors.Is(err, fail.ErrAbsent) || err.Error() != "not there in PostgreSQL 12: it came with 13" {
+		t.Errorf("wal on 12: %v", err)
 	}
 }
 

@@ -50,7 +50,10 @@ func runMaxWALSize(s *fact.Set, out *check.Report) {
 			figure("checkpoints requested", l.cp.Requested, unit.Count, "pg_stat_checkpointer or pg_stat_bgwriter"),
 			figure("checkpoints by time", l.cp.Timed, unit.Count, "pg_stat_checkpointer or pg_stat_bgwriter"),
 			figure("log written per second", math.Max(l.wal.Rate(), l.recent), unit.BytesPerSecond, "pg_stat_wal wal_bytes, pg_current_wal_lsn()"),
-			figure("whole pages logged", l.wal.Images, unit.Count, "pg_stat_wal wal_fpi")}}
+		}}
+	if l.wal.Images.OK() {
+		f.Evidence = append(f.Evidence, figure("whole pages logged", l.wal.Images.Value, unit.Count, "pg_stat_wal wal_fpi"))
+	}
 	switch {
 	case l.requested():
 		l.tellRequested(&f, c)
@@ -95,7 +98,7 @@ func (l logLoad) tellRequested(f *check.Finding, c pg.Config) {
 	share := l.wal.ImageShare(l.page)
 	f.Summary = fmt.Sprintf("%s in %s came because the write-ahead log was full (max_wal_size is %s): one every %s instead of every %s",
 		times(l.cp.Requested, l.cp.All(), "checkpoints"), unit.Seconds(l.cp.Since), c.Shown("max_wal_size"), unit.Seconds(every), c.Shown("checkpoint_timeout"))
-	if !l.compressed {
+	if !l.compressed && l.wal.Images.OK() {
 		f.Summary += fmt.Sprintf("; up to %s of the log is pages written whole because of that", unit.Format(share, unit.Ratio))
 	}
 	f.Summary += "."
@@ -177,8 +180,12 @@ var checkpointTimeout = &check.Check{
 		}
 		c, cp, wal := fact.Get(s, pg.Settings), fact.Get(s, pg.Checkpoints), fact.Get(s, pg.WAL)
 		share := wal.ImageShare(fact.Get(s, pg.Servers).BlockSize)
-		busy := c.Off("wal_compression") && share >= 0.3 && wal.Rate() >= unit.MB && cp.Timed > cp.Requested && cp.All() >= 3
+		lively := c.Off("wal_compression") && wal.Rate() >= unit.MB && cp.Timed > cp.Requested && cp.All() >= 3
+		busy := lively && share >= 0.3
 		if v[0] >= 600 || v[0] >= 120 && !busy {
+			if v[0] < 600 && lively && !wal.Images.OK() {
+				out.Unknown(server, "how much of the log is whole pages: "+wal.Images.Because)
+			}
 			return
 		}
 		f := check.Finding{Subject: server, Severity: check.Advice, Basis: check.ByRule, Worth: 0.1,
@@ -190,7 +197,7 @@ var checkpointTimeout = &check.Check{
 			f.Basis, f.Worth = check.Measured, 0.5*share
 			f.Summary = fmt.Sprintf("%s in %s came by time, every %s, and up to %s of the log (%s) is pages written whole because of that.",
 				times(cp.Timed, cp.All(), "checkpoints"), unit.Seconds(cp.Since), c.Shown("checkpoint_timeout"), unit.Format(share, unit.Ratio), unit.Format(wal.Rate(), unit.BytesPerSecond))
-			f.Evidence = append(f.Evidence, figure("whole pages logged", wal.Images, unit.Count, "pg_stat_wal wal_fpi"))
+			f.Evidence = append(f.Evidence, figure("whole pages logged", wal.Images.Value, unit.Count, "pg_stat_wal wal_fpi"))
 		}
 		f.Try = prove(f.Fixes[0], "pg.upsert")
 		out.Found(f)
@@ -240,7 +247,14 @@ var walCompression = &check.Check{
 	Run: func(s *fact.Set, out *check.Report) {
 		c, wal := fact.Get(s, pg.Settings), fact.Get(s, pg.WAL)
 		share := wal.ImageShare(fact.Get(s, pg.Servers).BlockSize)
-		if standby(s, out) || !c.Off("wal_compression") || share < 0.3 || wal.Rate() < unit.MB {
+		if standby(s, out) || !c.Off("wal_compression") || wal.Rate() < unit.MB {
+			return
+		}
+		if !wal.Images.OK() {
+			out.Unknown(server, "how much of the log is whole pages: "+wal.Images.Because)
+			return
+		}
+		if share < 0.3 {
 			return
 		}
 		method := "on"
@@ -253,7 +267,7 @@ var walCompression = &check.Check{
 		out.Found(check.Finding{Subject: server, Severity: check.Advice, Basis: check.Measured, Worth: 0.25 * share,
 			Summary: fmt.Sprintf("Up to %s of the write-ahead log (%s) is whole pages, and they are not compressed.",
 				unit.Format(share, unit.Ratio), unit.Format(wal.Rate(), unit.BytesPerSecond)),
-			Evidence: []check.Cite{cite(c, "wal_compression"), figure("whole pages logged", wal.Images, unit.Count, "pg_stat_wal wal_fpi"),
+			Evidence: []check.Cite{cite(c, "wal_compression"), figure("whole pages logged", wal.Images.Value, unit.Count, "pg_stat_wal wal_fpi"),
 				figure("log written", wal.Bytes, unit.Byte, "pg_stat_wal wal_bytes")},
 			Fixes: []change.Spec{fix}, Try: prove(fix, "pg.upsert")})
 	},
@@ -273,19 +287,23 @@ var walBuffers = &check.Check{
 	Needs: walNeeds,
 	Run: func(s *fact.Set, out *check.Report) {
 		v, ok := numbers(s, out, "wal_buffers")
-		if !ok || standby(s, out) {
+		c, wal := fact.Get(s, pg.Settings), fact.Get(s, pg.WAL)
+		if !ok || standby(s, out) || v[0] >= 64*unit.MB {
 			return
 		}
-		c, wal := fact.Get(s, pg.Settings), fact.Get(s, pg.WAL)
-		perSecond := float64(wal.Full) / math.Max(wal.Since, 1)
-		if perSecond < 1 || v[0] >= 64*unit.MB {
+		if !wal.Full.OK() {
+			out.Unknown(server, "how often the buffers were full: "+wal.Full.Because)
+			return
+		}
+		perSecond := float64(wal.Full.Value) / math.Max(wal.Since, 1)
+		if perSecond < 1 {
 			return
 		}
 		fix := set("wal_buffers", "64MB")
 		out.Found(check.Finding{Subject: server, Severity: check.Advice, Basis: check.Measured, Worth: math.Min(0.2, 0.02*perSecond),
 			Summary: fmt.Sprintf("The buffers of the write-ahead log (%s) were full %s times in %s: each time a session had to write before it could go on.",
-				c.Shown("wal_buffers"), unit.Format(float64(wal.Full), unit.Count), unit.Seconds(wal.Since)),
-			Evidence: []check.Cite{cite(c, "wal_buffers"), figure("times full", wal.Full, unit.Count, "pg_stat_wal wal_buffers_full")},
+				c.Shown("wal_buffers"), unit.Format(float64(wal.Full.Value), unit.Count), unit.Seconds(wal.Since)),
+			Evidence: []check.Cite{cite(c, "wal_buffers"), figure("times full", wal.Full.Value, unit.Count, "pg_stat_wal wal_buffers_full")},
 			Fixes:    []change.Spec{fix}, Try: prove(fix, "pg.upsert")})
 	},
 }
