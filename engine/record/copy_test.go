@@ -182,7 +182,12 @@ func TestRejectsAreReadByCOPY(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "create temp table r (line bigint, col text, reason text, rec text)"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.PgConn().CopyFrom(t.Context(), bytes.NewReader(in), "copy r from stdin with (header)"); err != nil {
+	with := "(header)"
+	if s.Major < 15 { // text has no header there
+		_, in, _ = bytes.Cut(in, []byte("\n"))
+		with = "(format text)"
+	}
+	if _, err := conn.PgConn().CopyFrom(t.Context(), bytes.NewReader(in), "copy r from stdin with "+with); err != nil {
 		t.Fatal(err)
 	}
 	var n int
