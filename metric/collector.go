@@ -23,7 +23,7 @@ const (
 )
 
 // Collector reads one source of numbers, in one round trip where the source is
-// a server. It keeps no state between rounds.
+// a server. What it must remember between rounds it has from Kept.
 type Collector struct {
 	Name     string // postgres.activity; stable for ever
 	Doc      string // one sentence
@@ -64,17 +64,19 @@ type Gap struct {
 // Out takes what one round of a collector reads.
 type Out struct {
 	At     time.Time // the time of all samples of the round
+	Memory *Memory   // of this collector and server; never nil
 	common []Label   // host, server
 	c      *Collector
 	Rows   []Row
 	Gaps   []Gap
+	key    []byte
 	wrong  error
 }
 
 // NewOut returns an Out for a round at a time; common labels (host, server)
 // go to every series.
 func NewOut(c *Collector, at time.Time, common ...Label) *Out {
-	return &Out{At: at, c: c, common: common}
+	return &Out{At: at, Memory: &Memory{}, c: c, common: common}
 }
 
 // Add adds one sample. The values are those of the definition's labels, in
@@ -84,11 +86,7 @@ func (o *Out) Add(d *Def, value float64, values ...string) {
 		o.wrong = fmt.Errorf("collector %s: metric %s with %d labels was not declared", o.c.Name, d.Name, len(values))
 		return
 	}
-	ls := slices.Clone(o.common)
-	for i, v := range values {
-		ls = append(ls, Label{d.Labels[i], Clean(v)})
-	}
-	s, err := NewSeries(d.Name, ls)
+	s, err := o.find(d, values)
 	if err != nil {
 		o.wrong = fmt.Errorf("collector %s: %w", o.c.Name, err)
 		return
