@@ -23,6 +23,9 @@ type Fake struct {
 	Spaces map[string]Space     // path → Space
 	Timed  map[string]TimedFile // path → what OpenTimed returns
 	Looked map[string]string    // "systemctl show x" → output of Look
+	Pages  map[string]string    // address → what Get returns
+	Shown  map[string]Table     // "show pools" → what Console returns
+	Kept   *Clock               // what Clock returns
 	Time   time.Time
 	Ran    [][]string // what Run was asked to run
 	// Fail, if set, is asked before each Writer call; an error it returns is
@@ -40,6 +43,16 @@ func (f *Fake) ReadFile(p string) ([]byte, error) {
 		return []byte(s), nil
 	}
 	return nil, none("read", p)
+}
+
+// ReadFrom implements Reader.
+func (f *Fake) ReadFrom(p string, off int64, n int) ([]byte, error) {
+	s, ok := f.Files[p]
+	if !ok {
+		return nil, none("read", p)
+	}
+	off = min(max(off, 0), int64(len(s)))
+	return []byte(s[off:min(int64(len(s)), off+int64(min(n, partLimit)))]), nil
 }
 
 // Glob implements Reader. It also matches the folders that Files implies.
@@ -121,6 +134,33 @@ func (f *Fake) Look(_ context.Context, argv ...string) ([]byte, error) {
 // PG implements Reader.
 func (f *Fake) PG(context.Context, func(context.Context, pgx.Tx) error) error {
 	return none("connect to", "PostgreSQL")
+}
+
+// Console implements Reader.
+func (f *Fake) Console(_ context.Context, command string) (Table, error) {
+	if t, ok := f.Shown[command]; ok {
+		return t, nil
+	}
+	return Table{}, none("connect to", "PgBouncer's console")
+}
+
+// Get implements Reader.
+func (f *Fake) Get(_ context.Context, address string) ([]byte, error) {
+	if _, err := ownAddress(address); err != nil {
+		return nil, err
+	}
+	if s, ok := f.Pages[address]; ok {
+		return []byte(s), nil
+	}
+	return nil, none("get", address)
+}
+
+// Clock implements Reader.
+func (f *Fake) Clock() (Clock, error) {
+	if f.Kept == nil {
+		return Clock{}, none("ask", "the clock")
+	}
+	return *f.Kept, nil
 }
 
 // Now implements Reader.

@@ -22,6 +22,9 @@ import (
 type Reader interface {
 	// ReadFile returns a file's content. Files over 16 MiB are refused.
 	ReadFile(path string) ([]byte, error)
+	// ReadFrom returns at most n bytes (1 MiB at most) of a file from an
+	// offset on; none at its end.
+	ReadFrom(path string, off int64, n int) ([]byte, error)
 	// Glob lists the paths that match a pattern of path/filepath.Match,
 	// sorted; none is no error.
 	Glob(pattern string) ([]string, error)
@@ -42,6 +45,16 @@ type Reader interface {
 	// statement_timeout and lock_timeout set. One connection serves all
 	// calls, one after the other. fail.ErrAbsent if no server was named.
 	PG(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error
+	// Console runs one command that only shows (see consoles) on PgBouncer's
+	// console. fail.ErrAbsent if no server was named.
+	Console(ctx context.Context, command string) (Table, error)
+	// Get asks this very machine for a status page, at most 1 MiB within 2 s:
+	// http://NAME:PORT/PATH goes to loopback whatever the name is, which is
+	// only said to the server; unix:/SOCKET:/PATH to a socket. Redirections
+	// are not followed.
+	Get(ctx context.Context, address string) ([]byte, error)
+	// Clock says how well the wall clock is kept.
+	Clock() (Clock, error)
 	// Now is the machine's wall clock.
 	Now() time.Time
 }
@@ -76,6 +89,7 @@ type FileInfo struct {
 	Mode  fs.FileMode
 	UID   int
 	GID   int
+	Inode uint64 // tells a file from another that took its name
 	Major uint32 // device that holds the file: /proc/self/mountinfo's and /sys/dev/block's number
 	Minor uint32
 }

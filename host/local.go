@@ -26,6 +26,10 @@ type Options struct {
 	DSN string
 	// WithPG opens a server at all; without it Reader.PG answers ErrAbsent.
 	WithPG bool
+	// Retry has each use of the server try to connect anew after a failure;
+	// without it a failure is remembered until Close, so that a dead server
+	// costs one time-out.
+	Retry bool
 	// Restarter restarts the server instead of systemd or pg_ctl, for
 	// private servers.
 	Restarter func(ctx context.Context) error
@@ -34,8 +38,10 @@ type Options struct {
 // Local is this machine and at most one PostgreSQL server. It implements
 // Writer; hand it on as a Reader wherever nothing may change. Close it.
 type Local struct {
-	opt Options
-	pg  pgLink
+	opt     Options
+	pg      pgLink
+	console consoleLink
+	pages   pages
 }
 
 var _ Writer = (*Local)(nil)
@@ -48,12 +54,20 @@ func Open(o Options) *Local {
 	return &Local{opt: o}
 }
 
-// Close ends the connection to the server, if there is one.
-func (l *Local) Close() { l.pg.close() }
+// Close ends the connections, if there are any.
+func (l *Local) Close() {
+	l.pg.close()
+	l.console.close()
+	l.pages.close()
+}
 
 func (l *Local) path(p string) string { return filepath.Join(l.opt.Root, filepath.Clean("/"+p)) }
 
-const readLimit = 16 << 20
+// Limits of what is read at once, in bytes.
+const (
+	readLimit = 16 << 20
+	partLimit = 1 << 20
+)
 
 // ReadFile implements Reader.
 func (l *Local) ReadFile(path string) ([]byte, error) {
@@ -70,6 +84,21 @@ func (l *Local) ReadFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: larger than 16 MiB", path)
 	}
 	return b, nil
+}
+
+// ReadFrom implements Reader.
+func (l *Local) ReadFrom(path string, off int64, n int) ([]byte, error) {
+	f, err := os.OpenFile(l.path(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, absent(errors.Unwrap(err)))
+	}
+	defer f.Close()
+	b := make([]byte, min(max(n, 0), partLimit))
+	got, err := f.ReadAt(b, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: %w", path, absent(err))
+	}
+	return b[:got], nil
 }
 
 // Glob implements Reader.
@@ -102,6 +131,7 @@ func (l *Local) Stat(path string) (FileInfo, error) {
 	}
 	out := FileInfo{Size: fi.Size(), Mode: fi.Mode()}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		out.Inode = st.Ino
 		out.UID, out.GID = int(st.Uid), int(st.Gid)
 		out.Major, out.Minor = unix.Major(st.Dev), unix.Minor(st.Dev)
 	}

@@ -28,10 +28,11 @@ const (
 // pgLink is the one connection to the server, made at first use and made anew
 // when it broke (for example by a restart that we asked for).
 type pgLink struct {
-	mu     sync.Mutex
-	conn   *pgx.Conn
-	pooled bool  // a pooler stands between us and the server
-	failed error // why connecting failed; asked once, so that a dead server costs one time-out
+	mu      sync.Mutex
+	conn    *pgx.Conn
+	pooled  bool  // a pooler stands between us and the server
+	foreign bool  // messages come in the server's language: we may not choose it
+	failed  error // why connecting failed; asked once, so that a dead server costs one time-out
 }
 
 // Pooled says whether a connection pooler (PgBouncer and its like) answers in
@@ -65,7 +66,7 @@ func (p *pgLink) open(ctx context.Context, o Options) (*pgx.Conn, error) {
 	if p.conn != nil && !p.conn.IsClosed() {
 		return p.conn, nil
 	}
-	if p.failed == nil {
+	if p.failed == nil || o.Retry {
 		p.failed = p.connect(ctx, o)
 	}
 	return p.conn, p.failed
@@ -191,14 +192,7 @@ func plain(err error) error {
 func (l *Local) PG(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
 	l.pg.mu.Lock()
 	defer l.pg.mu.Unlock()
-	conn, err := l.pg.open(ctx, l.opt)
-	if err != nil {
-		return err
-	}
-	tx, err := look(ctx, conn, "; set local lc_messages = 'C'")
-	if isDenied(err) { // lc_messages takes a superuser
-		tx, err = look(ctx, conn, "")
-	}
+	tx, err := l.pg.begin(ctx, l.opt)
 	if err != nil {
 		return err
 	}
@@ -208,20 +202,51 @@ func (l *Local) PG(ctx context.Context, f func(context.Context, pgx.Tx) error) e
 	return rights(f(ctx, tx))
 }
 
-// look begins a read-only transaction with time limits. They are SET LOCAL and
-// not start-up parameters: a pooler refuses or leaks those.
-func look(ctx context.Context, conn *pgx.Conn, more string) (pgx.Tx, error) {
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return nil, fmt.Errorf("begin a read-only transaction: %w", err)
+// begin connects if need be and begins a transaction for looking. A server
+// that was restarted since the last look costs nothing but another connect.
+// p.mu is held.
+func (p *pgLink) begin(ctx context.Context, o Options) (pgx.Tx, error) {
+	fresh := p.conn == nil || p.conn.IsClosed()
+	for {
+		conn, err := p.open(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		tx, err := look(ctx, conn, p.foreign)
+		if isDenied(err) && !p.foreign { // lc_messages takes a superuser
+			p.foreign = true
+			tx, err = look(ctx, conn, true)
+		}
+		if err == nil || fresh || ctx.Err() != nil || !conn.IsClosed() && !isGoing(err) {
+			return tx, err
+		}
+		_ = conn.Close(ctx)
+		fresh = true
 	}
-	_, err = tx.Exec(ctx, fmt.Sprintf("set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp",
-		lookTimeout.Milliseconds(), lockTimeout.Milliseconds())+more, pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		_ = tx.Rollback(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("set the time limits: %w", err)
+}
+
+// isGoing says whether the server ends the session: it stops or restarts.
+func isGoing(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && (pe.Code == "57P01" || pe.Code == "57P02")
+}
+
+// look begins a read-only transaction with time limits, in one message. They
+// are SET LOCAL and not start-up parameters: a pooler refuses or leaks those.
+func look(ctx context.Context, conn *pgx.Conn, foreign bool) (pgx.Tx, error) {
+	begin := fmt.Sprintf("begin read only; set local statement_timeout = %d; set local lock_timeout = %d; set local search_path = pg_catalog, pg_temp",
+		lookTimeout.Milliseconds(), lockTimeout.Milliseconds())
+	if !foreign {
+		begin += "; set local lc_messages = 'C'"
 	}
-	return tx, nil
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	if err == nil {
+		return tx, nil
+	}
+	if !conn.IsClosed() {
+		_, _ = conn.Exec(context.WithoutCancel(ctx), "rollback", pgx.QueryExecModeSimpleProtocol)
+	}
+	return nil, fmt.Errorf("begin a read-only transaction with time limits: %w", err)
 }
 
 func isDenied(err error) bool {
