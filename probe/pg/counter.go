@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,7 +44,7 @@ func ReadCounters(ctx context.Context, r host.Reader) (Counters, error) {
 	var records, images *int64
 	var running *bool
 	err := look(ctx, r, "read the server's counters", func(ctx context.Context, tx pgx.Tx) error {
-		sql, err := statement("counters", major(tx))
+		sql, err := statement("counters", Major(tx))
 		if err != nil {
 			return err
 		}
@@ -56,15 +55,4 @@ func ReadCounters(ctx context.Context, r host.Reader) (Counters, error) {
 	c.WALRecords, c.WALImages = opt(records, "counted since PostgreSQL 14"), opt(images, "counted since PostgreSQL 14")
 	c.Checkpointing = opt(running, "the checkpointer cannot be seen (open it with: GRANT pg_monitor TO the user)")
 	return c, err
-}
-
-// major is the server's major version as it said at connect, without asking;
-// through a pooler too. 0 if it did not say.
-func major(tx pgx.Tx) int64 {
-	var n int64
-	// "15.19 (Debian …)", "18beta1"
-	if _, err := fmt.Sscanf(tx.Conn().PgConn().ParameterStatus("server_version"), "%d", &n); err != nil {
-		return 0
-	}
-	return n
 }

@@ -15,9 +15,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -43,34 +40,9 @@ func Sources() []fact.Any {
 var files embed.FS
 
 // statement returns the SQL called name for a server of the given major
-// version: the file with the highest version that is not above it.
+// version.
 func statement(name string, major int64) (string, error) {
-	list, err := files.ReadDir("sql")
-	if err != nil {
-		return "", err
-	}
-	best, from, first := "", int64(-1), int64(math.MaxInt64)
-	for _, f := range list {
-		base, ok := strings.CutPrefix(strings.TrimSuffix(f.Name(), ".sql"), name)
-		if !ok || base != "" && base[0] != '.' {
-			continue
-		}
-		least := int64(0)
-		if base != "" {
-			if least, err = strconv.ParseInt(base[1:], 10, 64); err != nil {
-				continue
-			}
-		}
-		first = min(first, least)
-		if least <= major && least > from {
-			best, from = f.Name(), least
-		}
-	}
-	if best == "" {
-		return "", fmt.Errorf("%w in PostgreSQL %d: it came with %d", fail.ErrAbsent, major, first)
-	}
-	b, err := files.ReadFile("sql/" + best)
-	return string(b), err
+	return SQL(files, "sql", name, major)
 }
 
 // look runs f in a read-only transaction. Its errors are told so that they
