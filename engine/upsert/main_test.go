@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -16,12 +17,10 @@ import (
 
 var server *pglocal.Server
 
-// HEADROOM_TEST_MAJOR=18 runs the tests against another major version.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		major, _ := strconv.Atoi(os.Getenv("HEADROOM_TEST_MAJOR")) // 0: the newest installed
 		var err error
-		server, err = pglocal.Start(context.Background(), pglocal.Options{Major: major, NoFsync: true, Settings: map[string]string{"max_connections": "100"}})
+		server, err = pglocal.Start(context.Background(), pglocal.Options{NoFsync: true, Settings: map[string]string{"max_connections": "100"}})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -29,6 +28,14 @@ func TestMain(m *testing.M) {
 		defer server.Stop()
 		return m.Run()
 	}())
+}
+
+// forms are the ways that the server has.
+func forms() []string {
+	if server.Major >= 15 {
+		return upsert.Forms
+	}
+	return slices.DeleteFunc(slices.Clone(upsert.Forms), func(f string) bool { return strings.Contains(f, "merge") })
 }
 
 func connect(t testing.TB) *pgx.Conn {

@@ -111,7 +111,7 @@ func TestSameAsOneByOne(t *testing.T) {
 	prepareTypes(t, c)
 	for _, kt := range keyTypes {
 		for _, mode := range upsert.Modes() {
-			for _, form := range upsert.Forms {
+			for _, form := range forms() {
 				t.Run(kt.sql+"/"+string(mode)+"/"+form, func(t *testing.T) { sameAsOneByOne(t, c, kt, mode, form) })
 			}
 		}

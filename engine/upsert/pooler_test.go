@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -67,14 +68,19 @@ func TestThroughAPooler(t *testing.T) {
 	dsn := pooler(t, server)
 	c := connect(t)
 	for _, mode := range []upsert.Mode{upsert.Replace, upsert.Add} {
-		for _, form := range upsert.Forms {
+		for _, form := range forms() {
 			name := table(t, c, "id timestamptz primary key, doc jsonb")
 			d, err := upsert.Describe(t.Context(), c, name, []string{"id"}, []string{"doc"})
 			if err != nil {
 				t.Fatal(err)
 			}
+			var mu sync.Mutex // four lanes speak
 			var said []string
-			o := upsert.Options{Config: config(t, dsn), Table: d, Mode: mode, Connections: 4, Batch: 30, Say: func(s string) { said = append(said, s) },
+			o := upsert.Options{Config: config(t, dsn), Table: d, Mode: mode, Connections: 4, Batch: 30, Say: func(s string) {
+				mu.Lock()
+				defer mu.Unlock()
+				said = append(said, s)
+			},
 				Reject: func(upsert.Row, error) error { return nil }}
 			if mode == upsert.Add {
 				o.Adds = []string{"n"}

@@ -28,7 +28,7 @@ func TestRefusedRowsAreNamedAndTheRestGoesIn(t *testing.T) {
 		61: {`{}`, "1", "1", "row 5", "unique, constraint"},
 		90: {`{}`, "1", "1", "a\x00b", "0x00"},
 	}
-	for _, form := range upsert.Forms {
+	for _, form := range forms() {
 		exec(t, c, "TRUNCATE "+name)
 		refused := map[int64]error{}
 		w := open(t, c, name, []string{"id"}, []string{"doc", "n", "p", "u"}, upsert.Options{Connections: 2, Batch: 25, Reject: func(r upsert.Row, err error) error {

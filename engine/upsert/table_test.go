@@ -78,7 +78,7 @@ func TestKindsOfTables(t *testing.T) {
 		"triggers": `CREATE TABLE %[1]s (id int PRIMARY KEY, doc jsonb); CREATE FUNCTION %[1]s_f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''%[1]s''; RETURN new; END';
 			CREATE TRIGGER g BEFORE INSERT OR UPDATE ON %[1]s FOR EACH ROW EXECUTE FUNCTION %[1]s_f()`,
 	} {
-		for _, form := range upsert.Forms {
+		for _, form := range forms() {
 			name := fmt.Sprintf("k%d", tables.Add(1))
 			exec(t, c, fmt.Sprintf(ddl, name))
 			w := open(t, c, name, []string{"id"}, []string{"doc"}, upsert.Options{Connections: 2, Batch: 7})
@@ -141,7 +141,7 @@ func TestHostileNames(t *testing.T) {
 			field += "x"
 		}
 		for range 2 {
-			form := rapid.SampledFrom(upsert.Forms).Draw(r, "form")
+			form := rapid.SampledFrom(forms()).Draw(r, "form")
 			w := open(t, c, full, []string{key, key2}, []string{doc, n}, upsert.Options{Mode: upsert.Add, Adds: []string{n, field}, Connections: 1, Batch: 2})
 			if !w.UseForm(form) {
 				r.Fatal("not by ", form)

@@ -11,7 +11,7 @@ import (
 
 func TestWritesAndAcknowledges(t *testing.T) {
 	c := connect(t)
-	for _, form := range upsert.Forms {
+	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			name := table(t, c, "id bigint primary key, doc jsonb")
 			w := open(t, c, name, []string{"id"}, []string{"doc"}, upsert.Options{Connections: 3, Batch: 700})
