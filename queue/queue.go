@@ -22,9 +22,12 @@ const MaxMessage = 1 << 20
 var (
 	ErrFull     = errors.New("queue is full")         // by its own limit; nothing was dropped
 	ErrDiskFull = errors.New("the disk is full")      // pauses, and goes on by itself when there is room
-	ErrStopped  = errors.New("queue has stopped")     // a write to disk failed, or Close was called
+	ErrStopped  = errors.New("queue has stopped")     // Close was called; or a write to disk failed, and it pauses until one succeeds
 	ErrTooLarge = errors.New("message is over 1 MiB") // for good
 )
+
+// ErrHeld is wrapped by what opens a queue whose folder another process holds.
+var ErrHeld = errors.New("another process has it open")
 
 // Queue is a bounded durable queue. All methods are safe for concurrent use.
 type Queue interface {
@@ -64,7 +67,7 @@ type Message interface {
 
 // Status is how full a queue is.
 type Status struct {
-	Kind      string        // "embedded" or "cluster"
+	Kind      string        // "log", "embedded" or "cluster"
 	Messages  uint64        // waiting or out
 	Bytes     uint64        // on disk, of all messages
 	Limit     uint64        // bytes; more is refused with ErrFull
@@ -75,6 +78,11 @@ type Status struct {
 	Paused    string        // why nothing is taken now, "" if it is
 	DiskFree  uint64        // bytes free where the queue lies; 0 if unknown
 	FsyncLast time.Duration // how long the last Put took
+	Lost      uint64        // messages found damaged or missing since the start of this process
+	// DeadDropped is the dead letters that made room for newer ones since the
+	// start of this process.
+	DeadDropped uint64
+	Notes       []string // the newest of what a person should know, oldest first, each with its time
 }
 
 // DeadLetter is a message that was set aside for good.
@@ -83,3 +91,7 @@ type DeadLetter struct {
 	Reason string
 	Data   []byte
 }
+
+// ErrNotOut is wrapped by Back and Hold where the lease was over and the
+// message went to another reader.
+var ErrNotOut = errors.New("is no longer yours")
