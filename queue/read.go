@@ -142,8 +142,7 @@ func (l *log) again(e *entry) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	s := *e.seg
-	s.end = e.off + frameHead + int64(e.head.size)
+	s := segment{salt: e.seg.salt, end: e.off + frameHead + int64(e.head.size)}
 	p, _, err := s.scan(f, e.off)
 	if err == nil && (p.damage != "" || p.head.seq != e.head.seq) {
 		err = errors.New("damaged since it was read first")
