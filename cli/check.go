@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -55,7 +56,7 @@ func (a *app) outputFlag(c *cobra.Command) {
 	c.Flags().StringArrayVarP(&a.outputs, "output", "o", nil, report.FlagHelp)
 }
 
-func (a *app) open() (*report.Output, error) { return report.Open(a.outputs, a.out, os.Getenv) }
+func (a *app) open() (*report.Output, error) { return report.Open(a.outputs, a.terminal, os.Getenv) }
 
 func (a *app) runCheck(ctx context.Context, m *machine, names []string, file, failOn string, strict bool) error {
 	if failOn == "" {
@@ -100,6 +101,9 @@ func (a *app) runCheck(ctx context.Context, m *machine, names []string, file, fa
 // user named a server and none of its facts could be told because of that.
 func (a *app) look(ctx context.Context, m *machine, file string, needs []fact.Any) (set *fact.Set, unreachable, err error) {
 	if file != "" {
+		if m.db != "" || m.root != "" {
+			return nil, nil, fail.With(fail.Hint(errors.New("read facts: --facts names a file, and --db or --root a machine"), "leave one of them out"), fail.Usage)
+		}
 		set, skipped, err := loadFacts(file)
 		if len(skipped) > 0 {
 			fmt.Fprintf(a.err, "note: %s holds facts that this Headroom does not know: %s\n", file, strings.Join(skipped, ", "))

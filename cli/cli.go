@@ -24,7 +24,8 @@ var version = "unknown"
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	outputs  []string // -o
+	terminal io.Writer // standard output itself, for reports, which look at its kind and at errors
+	outputs  []string  // -o
 	config   config
 }
 
@@ -34,13 +35,14 @@ type app struct {
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	a := &app{in: in, out: out, err: errOut}
+	told := &stdout{to: out}
+	a := &app{in: in, out: told, err: errOut, terminal: out}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	root.SetOut(told)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	err := told.verdict(root.ExecuteContext(ctx))
 	if err == nil {
 		return fail.OK
 	}

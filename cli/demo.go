@@ -45,7 +45,7 @@ leaves nothing behind. Your own servers are not touched. About 2 minutes.`,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context(), budget, major) },
 	}
 	c.Flags().DurationVar(&budget, "budget", demoBudget, "time for measuring side by side")
-	c.Flags().IntVar(&major, "major", 0, "major version of the server, 15 to 18; 0: the newest installed")
+	c.Flags().IntVar(&major, "major", 0, "major version of the server, 13 to 18; 0: HEADROOM_MAJOR, else the newest installed")
 	return c
 }
 
@@ -70,7 +70,7 @@ func (a *app) runDemo(ctx context.Context, budget time.Duration, major int) erro
 		return err
 	}
 	s := &show{app: a, budget: budget, major: major, progress: report.NewProgress(a.err, os.Getenv)}
-	if s.out, err = report.Open(nil, a.out, os.Getenv); err != nil {
+	if s.out, err = report.Open(nil, a.terminal, os.Getenv); err != nil {
 		return err
 	}
 	if s.state, s.remove, err = trial.Scratch("", own, s.found); err != nil {

@@ -83,7 +83,7 @@ other work than the rest; 130 interrupted (whole rounds are printed).`,
 	f.IntVar(&l.o.Rounds, "rounds", 0, "rounds at most, in each of which every arm has a turn (default: the lab's own, 8)")
 	f.DurationVar(&l.o.Budget, "budget", 0, "time for measuring; no round begins that would not fit (default: the lab's own, 3 to 6 minutes)")
 	f.Uint64Var(&l.o.Seed, "seed", 0, "seed of order and data; the same seed gives the same")
-	f.IntVar(&l.o.Major, "major", 0, "major version of the private servers, 15 to 18; 0: the newest installed")
+	f.IntVar(&l.o.Major, "major", 0, "major version of the private servers, 13 to 18; 0: HEADROOM_MAJOR, else the newest installed")
 	f.StringVar(&l.save, "save", "", "write the result to this file as JSON, for report and compare")
 	c.AddCommand(a.labData())
 	return c

@@ -65,7 +65,7 @@ interrupted (what was measured is printed all the same).`,
 	f.StringArrayVar(&t.arms, "arm", nil, "another arm: NAME='CHANGE; CHANGE'")
 	f.StringArrayVar(&t.sweeps, "sweep", nil, "one arm for each value: [ID] NAME=V1,V2,… (ID: postgres.setting)")
 	f.StringArrayVar(&t.with, "with", nil, "a setting of all private servers, name=value, on top of stock")
-	f.IntVar(&t.o.Major, "major", 0, "major version of the private servers, 15 to 18; 0: the newest installed")
+	f.IntVar(&t.o.Major, "major", 0, "major version of the private servers, 13 to 18; 0: HEADROOM_MAJOR, else the newest installed")
 	f.DurationVar(&t.o.Budget, "budget", 0, "time for measuring (default 2m)")
 	f.DurationVar(&t.o.Round, "round", 0, "length of one round (default: so that ten blocks fit)")
 	f.Float64Var(&t.o.Rate, "rate", 0, "operations per second offered to each arm; latency counts from when each was due, and decides (default: as fast as possible)")
