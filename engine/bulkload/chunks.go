@@ -34,6 +34,9 @@ func (j *job) chunks(ctx context.Context) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	queue := make(chan record.Chunk, j.Plan.Connections)
+	if j.crew == nil {
+		j.crew = j.call(ctx)
+	}
 	var all sync.WaitGroup
 	var once sync.Once
 	var first error
@@ -154,10 +157,7 @@ func (r *run) room(ctx context.Context, n int64) error {
 
 // work sends chunks over one connection until there are no more.
 func (r *run) work(ctx context.Context, queue <-chan record.Chunk, split *record.Splitter) error {
-	conn, err := dial(ctx, r.o.Config, map[string]string{
-		"synchronous_commit": "off", // the end of the load is committed durably, and with it all before
-		"lock_timeout":       "60s", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0",
-	})
+	conn, err := r.crew.take(ctx)
 	if err != nil {
 		return err
 	}

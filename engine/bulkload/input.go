@@ -47,6 +47,14 @@ type source struct {
 	whole bool   // head is all there is
 	body  io.Reader
 	close []func() error
+
+	records int // how many a sample has
+	ahead   struct {
+		sample sample
+		err    error
+		header bool // as it was read
+		done   bool
+	}
 }
 
 type counter struct {
@@ -171,10 +179,34 @@ type sample struct {
 	lines   []int64
 }
 
-const sampleRecords = 5000
+// Records that are looked at beforehand: more where the types of a new table
+// are guessed from them.
+const (
+	sampleRecords = 1000
+	guessRecords  = 5000
+)
 
-// sample parses the head; the last record may be cut off, and is left out then.
+// sampleAhead parses the head as it seems to be written, before the table is
+// known that could tell better whether there is a header.
+func (s *source) sampleAhead(o *Options) {
+	s.records = sampleRecords
+	if o.Create != nil || o.PartitionOf != "" {
+		s.records = guessRecords
+	}
+	s.ahead.sample, s.ahead.err = s.parse()
+	s.ahead.header, s.ahead.done = s.opts.Header, true
+}
+
+// sample is the beginning of the input in records, read as s.opts say now.
 func (s *source) sample() (sample, error) {
+	if a := &s.ahead; a.done && a.header == s.opts.Header {
+		return a.sample, a.err
+	}
+	return s.parse()
+}
+
+// parse parses the head; the last record may be cut off, and is left out then.
+func (s *source) parse() (sample, error) {
 	var out sample
 	r := record.NewReader(bytes.NewReader(s.head), s.opts)
 	names, err := r.Header()
@@ -183,7 +215,7 @@ func (s *source) sample() (sample, error) {
 	}
 	out.names = names
 	var end int64
-	for len(out.raw) < sampleRecords {
+	for len(out.raw) < max(s.records, sampleRecords) {
 		rec, err := r.Next()
 		var bad *record.Bad
 		if errors.As(err, &bad) {

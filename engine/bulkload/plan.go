@@ -2,6 +2,7 @@ package bulkload
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"headroom/fail"
@@ -95,12 +96,14 @@ func makePlan(t Table, s Server, in Estimate, o Options) (*Plan, error) {
 	}
 	p.Way = p.way(o)
 	p.Connections = p.connections(o)
-	p.Chunk = chunkMost
-	if p.Input.Known { // the last chunks must not keep one connection busy alone
-		p.Chunk = int(max(chunkLeast, min(chunkMost, p.Input.Bytes/int64(4*p.Connections))))
-	}
+	p.Chunk = p.chunk()
 	l := p.load()
 	p.decide(l, o)
+	if p.queues() && o.Connections == 0 {
+		p.Connections = min(p.Connections, 2)
+		p.Chunk = p.chunk()
+		l.conns = p.Connections
+	}
 	p.builders()
 	l.sessions = p.Sessions
 	p.afterwards()
@@ -142,6 +145,26 @@ func (p *Plan) connections(o Options) int {
 	}
 	return max(1, min(n, p.Server.Slots-2))
 }
+
+// chunk is how many bytes of input go into one transaction.
+func (p *Plan) chunk() int {
+	if !p.Input.Known {
+		return chunkMost
+	}
+	// The last chunks must not keep one connection busy alone.
+	return int(max(chunkLeast, min(chunkMost, p.Input.Bytes/int64(4*p.Connections))))
+}
+
+// queues says whether the rows of all connections go through one list, so
+// that more than two of them wait for each other: that of new entries of a GIN
+// index that stands (its fastupdate).
+func (p *Plan) queues() bool {
+	return p.Table.Kind == "r" && slices.ContainsFunc(p.Decisions, func(d Decision) bool {
+		return !d.Drop && d.Object.Method == "gin" && !slowGIN.MatchString(d.Object.IndexDef)
+	})
+}
+
+var slowGIN = regexp.MustCompile(`fastupdate='?(off|false|no|0)\b`)
 
 // load gathers the figures for the model.
 func (p *Plan) load() load {

@@ -27,19 +27,26 @@ func prepare(ctx context.Context, o *Options) (*job, error) {
 }
 
 func (j *job) prepare(ctx context.Context, o *Options) (err error) {
-	if j.src, err = openSource(o); err != nil {
+	opened := make(chan error, 1)
+	go func() { // while the server is looked at
+		var err error
+		if j.src, err = openSource(o); err == nil {
+			j.src.sampleAhead(o)
+		}
+		opened <- err
+	}()
+	server, table, looked := j.look(ctx, o)
+	if err := <-opened; err != nil {
 		return err
 	}
-	if j.conn, err = dial(ctx, o.Config, nil); err != nil {
-		return err
+	if looked != nil {
+		return looked
 	}
-	server, err := lookServer(ctx, j.conn)
-	if err != nil {
-		return err
-	}
-	table, statements, err := target(ctx, j, o)
-	if err != nil {
-		return err
+	var statements []string
+	if table == nil {
+		if table, statements, err = j.newTarget(ctx, o); err != nil {
+			return err
+		}
 	}
 	var sm sample
 	if j.m, sm, err = fit(table, j.src, o); err != nil {
@@ -78,23 +85,31 @@ func isUTF8(name string) bool {
 	return strings.EqualFold(name, "UTF8") || strings.EqualFold(name, "UTF-8")
 }
 
-// target is the table to load into, and the statements that make it first.
-func target(ctx context.Context, j *job, o *Options) (*Table, []string, error) {
-	switch {
-	case o.PartitionOf != "":
-		return j.newPartition(ctx)
-	case o.Create != nil:
-		return j.newTable(ctx)
+// look connects, and looks at the server and the table; nil for a table that
+// is still to be made.
+func (j *job) look(ctx context.Context, o *Options) (s Server, t *Table, err error) {
+	if j.conn, err = dial(ctx, o.Config, nil); err != nil {
+		return s, nil, err
+	}
+	if s, err = lookServer(ctx, j.conn); err != nil || o.PartitionOf != "" || o.Create != nil {
+		return s, nil, err
 	}
 	oid, err := resolve(ctx, j.conn, o.Table)
 	if err != nil {
-		return nil, nil, err
+		return s, nil, err
 	}
-	t, err := lookTable(ctx, j.conn, oid)
-	if err == nil {
+	if t, err = lookTable(ctx, j.conn, oid); err == nil {
 		err = t.refuse()
 	}
-	return t, nil, err
+	return s, t, err
+}
+
+// newTarget is the table that the load makes, and the statements for that.
+func (j *job) newTarget(ctx context.Context, o *Options) (*Table, []string, error) {
+	if o.PartitionOf != "" {
+		return j.newPartition(ctx)
+	}
+	return j.newTable(ctx)
 }
 
 // Make looks and plans, and alters nothing.

@@ -48,6 +48,7 @@ type job struct {
 	m       *mapping
 	checker checker
 	rejects *rejects
+	crew    *crew
 	cutBad  int64 // bad records that are in no chunk
 	resumed bool
 	durable string // the user's synchronous_commit, for the last commit; "" if it is in force
@@ -96,6 +97,9 @@ func (j *job) Close() {
 	if j.rejects != nil {
 		_ = j.rejects.close()
 	}
+	if j.crew != nil {
+		j.crew.dismiss()
+	}
 	if j.conn != nil {
 		_ = j.conn.Close(context.Background())
 	}
@@ -118,6 +122,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	if err := makeTables(ctx, j.conn); err != nil {
 		return nil, err
+	}
+	if j.Plan.Way == Chunks {
+		j.crew = j.call(ctx)
 	}
 	if err := hold(ctx, j.conn, j.ID); err != nil {
 		return nil, err
