@@ -49,8 +49,20 @@ func TestValueCountsOracle(t *testing.T) {
 			}
 			oracle := fmt.Sprintf("select coalesce(jsonb_object_agg(k, n), '{}') from (select %s as k, count(*) as n from (select x::%s as v from unnest($1::text[]) x) s where v is distinct from null group by 1) g", key, typ)
 			got := one(r, c, fmt.Sprintf("select headroom.value_counts(x::%s) from unnest($1::text[]) x", typ), in)
-			if expect := one(r, c, oracle, in); got != expect {
+			expect := one(r, c, oracle, in)
+			if got != expect {
 				r.Fatalf("%s: %s, want %s", typ, got, expect)
+			}
+			// The same of a table's column; and there of arrays, too.
+			must(r, c, "drop table if exists counted")
+			must(r, c, fmt.Sprintf("create table counted (\"v'\" %s, a %[1]s[])", typ))
+			must(r, c, fmt.Sprintf("insert into counted select x::%s, case when x is not null then array[x::%[1]s] end from unnest($1::text[]) x", typ), in)
+			if got := one(r, c, "select headroom.value_counts('counted', $$v'$$)"); got != expect {
+				r.Fatalf("%s in a table: %s, want %s", typ, got, expect)
+			}
+			expect = one(r, c, "select coalesce(jsonb_object_agg(k, n), '{}') from (select a::text as k, count(*) as n from counted where a is not null group by 1) g")
+			if got := one(r, c, "select headroom.value_counts('counted', 'a')"); got != expect {
+				r.Fatalf("%s[] in a table: %s, want %s", typ, got, expect)
 			}
 		})
 	})
@@ -108,6 +120,55 @@ func TestValueCountsParallel(t *testing.T) {
 			oracle := fmt.Sprintf("select jsonb_object_agg(k, n) from (select %s::text as k, count(*) as n from v where %s is not null group by 1) g", x, x)
 			if one(t, c, "select ("+q+") = ("+oracle+")") != "true" {
 				t.Errorf("%s: other counts when shared out", x)
+			}
+		}
+	})
+}
+
+// TestValueCountsOfATableParallel: what a query may not do in parallel mode
+// fails, which shows that it is in it.
+func TestValueCountsOfATableParallel(t *testing.T) {
+	each(t, func(t *testing.T, major int) {
+		c := kit(t, major)
+		must(t, c, `create function alone(x int) returns int language plpgsql stable parallel safe as $$ begin perform set_config('a.b', x::text, true); return x; end $$;
+			create table v as select i % 7 as n from generate_series(1, 5000) i; analyze v; create view shy as select alone(n) as n from v`)
+		const want = `{"0": 714, "1": 715, "2": 715, "3": 714, "4": 714, "5": 714, "6": 714}`
+		must(t, c, "set max_parallel_workers_per_gather = 0")
+		if got := one(t, c, "select headroom.value_counts('shy', 'n')"); got != want {
+			t.Error(got)
+		}
+		must(t, c, "set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; set min_parallel_table_scan_size = 0")
+		refused(t, c, "25000", "select headroom.value_counts('shy', 'n')")
+		if got := one(t, c, "select headroom.value_counts('v', 'n')"); got != want {
+			t.Error(got)
+		}
+		pe := refused(t, c, "42703", "select headroom.value_counts('v', 'm')")
+		if pe.Hint == "" {
+			t.Error("no hint at the column")
+		}
+	})
+}
+
+// TestValueCountsOfEveryType takes each type that the server brings.
+func TestValueCountsOfEveryType(t *testing.T) {
+	each(t, func(t *testing.T, major int) {
+		c := kit(t, major)
+		rows, err := c.Query(t0, `select format_type(oid, null) from pg_type
+			where typnamespace = 'pg_catalog'::regnamespace and typarray <> 0 and typtype in ('b', 'r', 'm', 'e', 'd') order by 1`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || len(types) < 60 {
+			t.Fatalf("%d types, %v", len(types), err)
+		}
+		for _, typ := range types {
+			if got, err := value(c, "select headroom.value_counts(x) from (values (null::"+typ+"), (null)) v(x)"); got != "{}" {
+				t.Errorf("%s: %s %v", typ, got, err)
+			}
+			must(t, c, "drop table if exists one; create table one as select null::"+typ+" as v, null::"+typ+"[] as a, array[null]::"+typ+"[] as b")
+			if got, err := value(c, "select concat(headroom.value_counts('one', 'v'), headroom.value_counts('one', 'a'), headroom.value_counts('one', 'b'))"); got != `{}{}{"{NULL}": 1}` {
+				t.Errorf("%s in a table: %s %v", typ, got, err)
 			}
 		}
 	})

@@ -100,12 +100,18 @@ func TestDistinctOracle(t *testing.T) {
 			if got := one(r, c, "select count(*) from ("+query+") s"); got != count {
 				r.Fatalf("%s\n%s: %s rows, want %s", d.ddl, query, got, count)
 			}
-			// One key at a time: each batch goes on exactly where the last ended.
-			small := strings.Replace(`with recursive b as (select x.keys, x.last from headroom._distinct_keys($1::regclass, $2::text[], null, 1, '1 h') x
-				union all select x.keys, x.last from b cross join lateral headroom._distinct_keys($1::regclass, $2::text[], b.last, 1, '1 h') x where b.last is not null)
-				select string_agg(k::text, ' ' order by k) from (select unnest(keys) as k from b) s`, "\n", " ", -1)
-			if got := one(r, c, small, tbl, d.asked); got != want {
-				r.Fatalf("%s\nin batches of one: %s\nwant %s", d.ddl, got, want)
+			// One key at a time: each batch, and each page, goes on exactly where
+			// the last ended.
+			small := `with recursive b as (select x.keys, x.last, x.step from headroom._distinct_keys_first($1::regclass, $2::text[]) x
+				union all select x.keys, x.last, b.step from b cross join lateral headroom._distinct_keys(b.step, b.last, 1, '1 h') x where b.last is not null)
+				select string_agg(k::text, ' ' order by k) from (select unnest(keys) as k from b) s`
+			pages := `with recursive b as (select x.k, 1 as n from headroom.distinct_after($1::regclass, null, 1, variadic $2::text[]) x(k)
+				union all select x.k, b.n + 1 from b cross join lateral headroom.distinct_after($1::regclass, b.k, 1, variadic $2::text[]) x(k) where n < 1000)
+				select string_agg(k::text, ' ' order by k) from b`
+			for _, q := range []string{small, pages} {
+				if got := one(r, c, q, tbl, d.asked); got != want {
+					r.Fatalf("%s\n%s\n got %s\nwant %s", d.ddl, q, got, want)
+				}
 			}
 		})
 	})

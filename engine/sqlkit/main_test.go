@@ -69,7 +69,7 @@ func each(t *testing.T, f func(t *testing.T, major int)) {
 		need.Have(t, "embedded")
 		f(t, 18)
 	})
-	for _, major := range []int{16, 17} {
+	for _, major := range []int{13, 14, 16, 17} {
 		if *all {
 			t.Run(fmt.Sprint(major), func(t *testing.T) {
 				need.Have(t, "embedded")

@@ -211,69 +211,91 @@ begin
 end $$;
 comment on function headroom._distance(text, text, integer) is 'Internal: how many typing errors are between two words';
 
-create or replace function headroom._distinct_batch(tbl regclass, columns text[], after text[], proto regtype) returns text
+create or replace function headroom._distinct_texts(tbl regclass, columns text[], proto regtype, out first text, out step text, out names text[])
 language plpgsql stable set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
--- The query of one batch: $1 is the key before it, $2 how many keys, $3 until
--- when. It returns the keys, and the last one if there may be more.
+-- The queries of the first batch and of one after it: $1 is the key before it,
+-- $2 how many keys, $3 until when. They return the keys, and the last one as
+-- texts if there may be more.
 declare
 	p record := headroom._distinct(tbl, columns);
-	start text := p.first;
-	result text;
-	keys text := 'table k';
+	result text := format('jsonb_build_object(%s)', p.pairs);
+	batch text := 'with recursive k as ((select %1$s, 1 as n from (%2$s) x) union all
+			select %1$s, k.n + 1 from k cross join lateral (%3$s) x where k.n < $2 and clock_timestamp() < $3),
+		m as materialized (select count(*) as n, count(*) >= $2 or count(*) > 0 and clock_timestamp() >= $3 as more from k)
+		select (select array_agg(%4$s) from (%6$s) s), case when m.more then (select array[%5$s] from k where k.n = m.n) end from m';
+	null_key text := format('select t.%I as c1, 0 from %s t where t.%1$I is null', p.names[1], tbl);
+	rest text := 'table k' || case p.nulls when 'last' then format(' union all (%s and not m.more limit 1)', null_key) else '' end;
 begin
-	if proto is null then
-		result := format('jsonb_build_object(%s)', p.pairs);
-	else
+	names := p.names;
+	if proto is not null then
 		result := (select format('row(%s)::%s', string_agg(coalesce('c' || array_position(p.names, a.attname::text), 'null'), ', ' order by a.attnum), tbl)
 			from pg_attribute a where a.attrelid = tbl and a.attnum > 0 and not a.attisdropped);
 	end if;
-	if after is not null then
-		start := format('select %s from (select %s) k cross join lateral (%s) x', p.cols, p.casts, p.step);
+	step := format(batch, p.cols, format('select %s from (select %s) k cross join lateral (%s) x', p.cols, p.casts, p.step), p.step, result, p.texts, rest);
+	if p.nulls is null then
+		first := format('select array[%s], array[%s] from (%s) k', result, p.texts, p.first);
+	else
+		first := format(batch, p.cols, p.first, p.step, result, p.texts,
+			case p.nulls when 'first' then format('(%s limit 1) union all ', null_key) else '' end || rest);
 	end if;
-	if p.nulls = 'first' and after is null then
-		keys := format('(select t.%I as c1, 0 from %s t where t.%1$I is null limit 1) union all table k', p.names[1], tbl);
-	elsif p.nulls = 'last' then
-		keys := format('table k union all (select t.%I as c1, 0 from %s t where t.%1$I is null and not m.more limit 1)', p.names[1], tbl);
-	end if;
-	return format('with recursive k as ((select %1$s, 1 as n from (%2$s) x) union all
-			select %1$s, k.n + 1 from k cross join lateral (%3$s) x where k.n < $2 and clock_timestamp() < $3),
-		m as materialized (select count(*) as n, count(*) >= $2 or count(*) > 0 and clock_timestamp() >= $3 as more from k)
-		select (select array_agg(%4$s) from (%6$s) s), case when m.more then (select array[%5$s] from k where k.n = m.n) end from m',
-		p.cols, start, p.step, result, p.texts, keys);
 end $$;
-comment on function headroom._distinct_batch(regclass, text[], text[], regtype) is 'Internal: the query of one batch of distinct keys';
+comment on function headroom._distinct_texts(regclass, text[], regtype) is 'Internal: the queries of the batches of distinct keys';
 
-create or replace function headroom._distinct_keys(tbl regclass, columns text[], after text[], size integer, patience interval, out keys jsonb[], out last text[])
+create or replace function headroom._distinct_keys_first(tbl regclass, columns text[], out keys jsonb[], out last text[], out step text)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set extra_float_digits = 3 set datestyle = 'iso, ymd' set intervalstyle = 'postgres' set bytea_output = 'hex' as $$
+declare
+	t record := headroom._distinct_texts(tbl, columns, null);
+begin
+	step := t.step;
+	execute t.first into keys, last using null::text[], 1, 'infinity'::timestamptz;
+end $$;
+comment on function headroom._distinct_keys_first(regclass, text[]) is 'Internal: the first key of headroom.distinct_keys, and the query for more';
+
+create or replace function headroom._distinct_keys(step text, after text[], size integer, patience interval, out keys jsonb[], out last text[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 set extra_float_digits = 3 set datestyle = 'iso, ymd' set intervalstyle = 'postgres' set bytea_output = 'hex' as $$
 begin
-	execute headroom._distinct_batch(tbl, columns, after, null) into keys, last using after, size, clock_timestamp() + patience;
+	execute step into keys, last using after, size, clock_timestamp() + patience;
 end $$;
-comment on function headroom._distinct_keys(regclass, text[], text[], integer, interval) is 'Internal: a batch of headroom.distinct_keys';
+comment on function headroom._distinct_keys(text, text[], integer, interval) is 'Internal: a batch of headroom.distinct_keys';
 
-create or replace function headroom._distinct_rows(proto anyelement, columns text[], after text[], size integer, patience interval, out keys anyarray, out last text[])
+create or replace function headroom._distinct_rows_first(proto anyelement, columns text[], out keys anyarray, out last text[], out step text)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 set extra_float_digits = 3 set datestyle = 'iso, ymd' set intervalstyle = 'postgres' set bytea_output = 'hex' as $$
 declare
 	tbl regclass := (select c.oid from pg_type t join pg_class c on c.oid = t.typrelid and c.relkind <> 'c' where t.oid = pg_typeof(proto));
+	t record;
 begin
 	if tbl is null then
 		raise exception 'distinct rows: % is not the row type of a table', pg_typeof(proto) using errcode = 'wrong_object_type',
 			hint = 'Write: select * from headroom.distinct_rows(null::TABLE, ''column'').';
 	end if;
-	execute headroom._distinct_batch(tbl, columns, after, pg_typeof(proto)) into keys, last using after, size, clock_timestamp() + patience;
+	t := headroom._distinct_texts(tbl, columns, pg_typeof(proto));
+	step := t.step;
+	execute t.first into keys, last using null::text[], 1, 'infinity'::timestamptz;
 end $$;
-comment on function headroom._distinct_rows(anyelement, text[], text[], integer, interval) is 'Internal: a batch of headroom.distinct_rows';
+comment on function headroom._distinct_rows_first(anyelement, text[]) is 'Internal: the first key of headroom.distinct_rows, and the query for more';
+
+create or replace function headroom._distinct_rows(proto anyelement, step text, after text[], size integer, patience interval, out keys anyarray, out last text[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set extra_float_digits = 3 set datestyle = 'iso, ymd' set intervalstyle = 'postgres' set bytea_output = 'hex' as $$
+begin
+	execute step into keys, last using after, size, clock_timestamp() + patience;
+end $$;
+comment on function headroom._distinct_rows(anyelement, text, text[], integer, interval) is 'Internal: a batch of headroom.distinct_rows';
 
 create or replace function headroom.distinct_keys(tbl regclass, variadic columns text[]) returns setof jsonb
 language sql stable rows 1000 as $$
 	with recursive b as (
-		select x.keys, x.last from headroom._distinct_keys(tbl, columns, null, 2048, '10 ms') x
+		select x.keys, x.last, x.step from headroom._distinct_keys_first(tbl, columns) x
 		union all
-		select x.keys, x.last from b cross join lateral headroom._distinct_keys(tbl, columns, b.last, 2048, '200 ms') x where b.last is not null
+		select x.keys, x.last, b.step from b cross join lateral headroom._distinct_keys(b.step, b.last, 2048, '200 ms') x where b.last is not null
 	)
 	select pg_catalog.unnest(b.keys) from b
 $$;
@@ -282,13 +304,55 @@ comment on function headroom.distinct_keys(regclass, text[]) is 'The distinct va
 create or replace function headroom.distinct_rows(proto anyelement, variadic columns text[]) returns setof anyelement
 language sql stable rows 1000 as $$
 	with recursive b as (
-		select x.keys, x.last from headroom._distinct_rows(proto, columns, null, 2048, '10 ms') x
+		select x.keys, x.last, x.step from headroom._distinct_rows_first(proto, columns) x
 		union all
-		select x.keys, x.last from b cross join lateral headroom._distinct_rows(proto, columns, b.last, 2048, '200 ms') x where b.last is not null
+		select x.keys, x.last, b.step from b cross join lateral headroom._distinct_rows(proto, b.step, b.last, 2048, '200 ms') x where b.last is not null
 	)
 	select (s.r).* from (select pg_catalog.unnest(b.keys) as r from b) s
 $$;
 comment on function headroom.distinct_rows(anyelement, text[]) is 'As headroom.distinct_keys, as rows of the table''s own type: distinct_rows(null::TABLE, ''column''); columns that were not asked for are NULL';
+
+create or replace function headroom.distinct_after(tbl regclass, last jsonb, size integer, variadic columns text[]) returns setof jsonb
+language plpgsql stable rows 1000
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set extra_float_digits = 3 set datestyle = 'iso, ymd' set intervalstyle = 'postgres' set bytea_output = 'hex' as $$
+declare
+	t record := headroom._distinct_texts(tbl, columns, null);
+	keys jsonb[];
+	after text[];
+	name text;
+	val text;
+begin
+	if size is null or size < 1 then
+		raise exception 'distinct keys of %: % keys asked for', tbl, coalesce(size::text, 'NULL') using errcode = 'invalid_parameter_value', hint = 'Ask for 1 or more.';
+	end if;
+	if last is not null then
+		foreach name in array t.names loop
+			if not coalesce(last ? name, false) then
+				raise exception 'distinct keys of %: the last key does not tell column %', tbl, quote_ident(name) using errcode = 'invalid_parameter_value',
+					hint = 'Give the last key as it was returned, or NULL to begin.';
+			end if;
+			execute format('select (jsonb_populate_record(null::%s, $1)).%I::text', tbl, name) into val using last;
+			after := after || val;
+		end loop;
+	end if;
+	if last is null or cardinality(after) = 1 and after[1] is null then
+		-- To begin, or to go on after the one NULL: nothing does if NULLs are last.
+		execute t.first into keys, after using null::text[], 1, 'infinity'::timestamptz;
+		if last is not null and keys[1] is distinct from last then
+			return;
+		end if;
+		keys := keys[case when last is null then 1 else 2 end:];
+		keys := keys[:size];
+		return query select unnest(keys);
+		size := size - coalesce(cardinality(keys), 0);
+	end if;
+	if size > 0 and after is not null then
+		execute t.step into keys, after using after, size, 'infinity'::timestamptz;
+		return query select unnest(keys);
+	end if;
+end $$;
+comment on function headroom.distinct_after(regclass, jsonb, integer, text[]) is 'The next keys of headroom.distinct_keys after one that it returned, or the first for NULL: page by page, with nothing kept between calls';
 
 create or replace function headroom.distinct_query(tbl regclass, variadic columns text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -301,3 +365,11 @@ begin
 		case p.nulls when 'first' then nulls || ' union all ' end, case p.nulls when 'last' then ' union all ' || nulls end);
 end $$;
 comment on function headroom.distinct_query(regclass, text[]) is 'The text of the query that lists the distinct values of columns that an index begins with, for a cursor, a view or a program';
+
+create or replace function headroom.distinct_cursor(cur refcursor, tbl regclass, variadic columns text[]) returns refcursor
+language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off as $$
+begin
+	open cur no scroll for execute headroom.distinct_query(tbl, variadic columns);
+	return cur;
+end $$;
+comment on function headroom.distinct_cursor(refcursor, regclass, text[]) is 'Opens a cursor of that name over headroom.distinct_query, in a transaction: FETCH takes keys as they are found';
