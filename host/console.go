@@ -65,7 +65,7 @@ func (l *Local) Console(ctx context.Context, command string) (Table, error) {
 	for {
 		if fresh {
 			if err := l.console.dial(ctx, l.opt.DSN); err != nil {
-				return Table{}, err
+				return Table{}, unconnected(err)
 			}
 		}
 		t, err := ask(ctx, l.console.conn, command)

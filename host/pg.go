@@ -202,6 +202,13 @@ func (l *Local) PG(ctx context.Context, f func(context.Context, pgx.Tx) error) e
 	return rights(f(ctx, tx))
 }
 
+// ErrConnect is wrapped by errors of Reader.PG and Reader.Console where there
+// is no connection, as opposed to a query that failed. Test with errors.Is.
+var ErrConnect = errors.New("no connection")
+
+// unconnected marks an error of connecting, in its own words.
+func unconnected(err error) error { return &told{err.Error(), errors.Join(ErrConnect, err)} }
+
 // begin connects if need be and begins a transaction for looking. A server
 // that was restarted since the last look costs nothing but another connect.
 // p.mu is held.
@@ -210,7 +217,7 @@ func (p *pgLink) begin(ctx context.Context, o Options) (pgx.Tx, error) {
 	for {
 		conn, err := p.open(ctx, o)
 		if err != nil {
-			return nil, err
+			return nil, unconnected(err)
 		}
 		tx, err := look(ctx, conn, p.foreign)
 		if isDenied(err) && !p.foreign { // lc_messages takes a superuser

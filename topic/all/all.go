@@ -7,6 +7,7 @@ import (
 	"headroom/topic/disk"
 	"headroom/topic/fastpath"
 	"headroom/topic/memory"
+	"headroom/topic/own"
 	"headroom/topic/postgres"
 )
 
@@ -17,6 +18,7 @@ func Topics() []topic.Topic {
 		memory.Topic,
 		postgres.Topic,
 		fastpath.Topic,
+		own.Topic,
 	}
 }
 

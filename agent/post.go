@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"headroom/fail"
+	"headroom/host"
+	"headroom/queue"
+)
+
+// shipPath and shipType are where and as what batches are sent: frames of an
+// unsigned varint length and that many bytes, each an encoded batch.
+const (
+	shipPath = "/api/v1/ingest/batch"
+	shipType = "application/vnd.headroom.batch"
+)
+
+// poster sends requests to one Headroom.
+type poster struct {
+	url      string
+	client   *http.Client
+	failures int // in a row
+}
+
+func newPoster(raw, ca string) (poster, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return poster{}, fail.With(fail.Hint(errors.New("read the address to send to: it is not of the form https://HOST:PORT"),
+			"write it as: --to https://HOST:8420; the token goes into a file"), fail.Usage)
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return poster{}, fail.With(fail.Hint(fmt.Errorf("send to %s: plain HTTP would show the token to whoever listens on the way", u.Host),
+			"use https://%s, with --ca FILE if its certificate is your own", u.Host), fail.Usage)
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		if conf.RootCAs, err = trusted(ca); err != nil {
+			return poster{}, err
+		}
+	}
+	tr := http.DefaultTransport.(*http.Transport).Clone()
+	tr.TLSClientConfig, tr.MaxIdleConnsPerHost, tr.ResponseHeaderTimeout = conf, 1, 30*time.Second
+	return poster{url: strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/") + shipPath, client: &http.Client{
+		Transport: tr, Timeout: time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// trusted are the system's certificates and those of a file.
+func trusted(file string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("read certificates: %s holds none in PEM form", file)
+	}
+	return pool, nil
+}
+
+// answer is what came of one request.
+type answer struct {
+	stored  bool // on the other's disk
+	refused bool // for good
+	why     string
+	hint    string
+	pause   time.Duration // that the other asked for, or that makes sense
+}
+
+func (p *poster) send(ctx context.Context, token string, msgs []queue.Message) answer {
+	var body bytes.Buffer
+	for _, m := range msgs {
+		body.Write(binary.AppendUvarint(nil, uint64(len(m.Data()))))
+		body.Write(m.Data())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, &body)
+	if err != nil {
+		return answer{why: err.Error()}
+	}
+	req.Header.Set("Content-Type", shipType)
+	req.Header.Set("User-Agent", "headroom-agent")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := p.client.Do(req)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // a broken answer counts by its status
+	return read(res, text)
+}
+
+func unreachable(err error) answer {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = fmt.Errorf("send to %s: %w", ue.URL, ue.Err)
+	}
+	var unknown x509.UnknownAuthorityError
+	a := answer{why: err.Error()}
+	if errors.As(err, &unknown) {
+		a.hint = "give the certificate that signed the other's with --ca FILE"
+	}
+	return a
+}
+
+// read judges an answer. Only Headroom itself refuses a batch for good: a
+// proxy's page in between says nothing about the batch.
+func read(res *http.Response, text []byte) answer {
+	var said struct {
+		Error string `json:"error"`
+		Hint  string `json:"hint"`
+	}
+	ours := json.Unmarshal(text, &said) == nil && said.Error != ""
+	why := fmt.Sprintf("the server answers %s", res.Status)
+	if ours {
+		why += ": " + said.Error
+	}
+	switch c := res.StatusCode; {
+	case c/100 == 2:
+		return answer{stored: true}
+	case ours && (c == http.StatusBadRequest || c == http.StatusRequestEntityTooLarge || c == http.StatusUnprocessableEntity):
+		return answer{refused: true, why: why}
+	case c == http.StatusUnauthorized || c == http.StatusForbidden:
+		return answer{why: why, hint: "make a token that may write on the other machine, and put it into the token file here", pause: shipPauseMax / 2}
+	case c == http.StatusTooManyRequests || c/100 == 5 || c == http.StatusRequestTimeout:
+		return answer{why: why, hint: said.Hint, pause: after(res.Header.Get("Retry-After"))}
+	}
+	return answer{why: why, hint: "is this the address of a Headroom, and of a version that takes batches?", pause: shipPauseMax / 2}
+}
+
+// after reads Retry-After in seconds, at most five minutes.
+func after(s string) time.Duration {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return min(time.Duration(n)*time.Second, 5*time.Minute)
+}
+
+// Token returns what reads the token each time it is needed: from a file, or
+// from HEADROOM_TOKEN where no file is named. The file must not be readable by
+// others.
+func Token(file string) (func() string, error) {
+	if file == "" {
+		t := os.Getenv("HEADROOM_TOKEN")
+		return func() string { return t }, nil
+	}
+	read := func() (string, error) {
+		l := host.Open(host.Options{})
+		st, err := l.Stat(file)
+		if err != nil {
+			return "", err
+		}
+		if st.Mode.Perm()&0o077 != 0 {
+			return "", fail.Hint(fmt.Errorf("read token: %s can be read by others", file), "chmod 600 %s", file)
+		}
+		b, err := l.ReadFile(file)
+		return strings.TrimSpace(string(b)), err
+	}
+	last, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return func() string {
+		if t, err := read(); err == nil {
+			last = t
+		}
+		return last
+	}, nil
+}
