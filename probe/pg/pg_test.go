@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,5 +155,29 @@ func TestLogThatIsNotCounted(t *testing.T) {
 	sql(t, s.DSN(), "checkpoint", "checkpoint")
 	if w := fact.Get(gather(t, l, WAL), WAL); w.Bytes < 0 || w.Bytes > after.Bytes+1<<20 {
 		t.Errorf("after a checkpoint: %d bytes of log, before it %d", w.Bytes, after.Bytes)
+	}
+}
+
+// What is set for the role that we connect as says nothing about the server.
+func TestSettingsOfOurRoleAreNotTheServers(t *testing.T) {
+	s := start(t, 0, map[string]string{"random_page_cost": "1.5", "maintenance_work_mem": "2GB", "log_lock_waits": "yes", "log_min_duration_statement": "1min"})
+	sql(t, s.DSN(), "alter role postgres set random_page_cost = 9", "alter role postgres set maintenance_work_mem = '7MB'",
+		"alter role postgres set log_lock_waits = off", "alter role postgres set log_min_duration_statement = 0",
+		"alter database postgres set work_mem = '1GB'", "create role looker login", "grant pg_monitor to looker", "alter role looker set synchronous_commit = off")
+	c := fact.Get(gather(t, open(t, s.DSN()), Settings), Settings)
+	for name, want := range map[string]string{"random_page_cost": "1.5", "maintenance_work_mem": "2 GB", "log_lock_waits": "on", "log_min_duration_statement": "60 s", "work_mem": "4 MB"} {
+		if got := c.Shown(name); got != want || c.Why(name) != "" {
+			t.Errorf("%s = %q, want %q; %s", name, got, want, c.Why(name))
+		}
+	}
+	if at := c.All["random_page_cost"]; at.Line == 0 || !strings.HasSuffix(at.File, "postgresql.conf") || c.Stock("random_page_cost") || !c.Stock("work_mem") {
+		t.Errorf("%+v", at)
+	}
+	low := fact.Get(gather(t, open(t, strings.Replace(s.DSN(), "user=postgres", "user=looker", 1)), Settings), Settings)
+	if why := low.Why("work_mem"); !strings.Contains(why, `"1048576"`) || !strings.Contains(why, "ALTER DATABASE") {
+		t.Errorf("work_mem: %s", why)
+	}
+	if _, ok := low.Number("work_mem"); ok || low.Off("synchronous_commit") || low.Why("synchronous_commit") == "" || low.Why("random_page_cost") != "" {
+		t.Errorf("%+v %+v", low.All["work_mem"], low.All["synchronous_commit"])
 	}
 }

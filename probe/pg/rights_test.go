@@ -44,7 +44,8 @@ func TestFewRightsNameTheGrant(t *testing.T) {
 		t.Errorf("server: %+v", srv)
 	}
 	for _, f := range []fact.Any{Checkpoints, WAL, Tables, Databases, Extensions, Statements, Replication} {
-		if why := set.Why(f); why != "" {
+		needs := f == fact.Any(WAL) && s.Major == 13 // where the log's folder is read
+		if why := set.Why(f); needs != strings.Contains(why, "GRANT pg_monitor") || !needs && why != "" {
 			t.Errorf("%s needs no rights, but: %s", f.Key(), why)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"headroom/unit"
 )
 
-// Setting is one parameter of the server, as a new session would see it.
+// Setting is one parameter of the server, as a new session of a role without
+// settings of its own would see it.
 type Setting struct {
 	Value   string            `json:"value" src:"pg_settings reset_val" doc:"value in the server's own unit; '(set)' or '(not set)' where it may hold a secret"`
 	Number  fact.Opt[float64] `json:"number,omitzero" src:"pg_settings reset_val × unit" doc:"value in base units (see base), where it is a figure"`
@@ -20,6 +21,7 @@ type Setting struct {
 	Unit    string            `json:"unit,omitempty" src:"pg_settings unit" doc:"the server's own unit, such as 8kB"`
 	Type    string            `json:"type,omitempty" src:"pg_settings vartype" doc:"bool, integer, real, enum or string"`
 	Context string            `json:"context,omitempty" src:"pg_settings context" doc:"who can change it when: postmaster means at server start"`
+	Masked  string            `json:"masked,omitempty" src:"pg_settings source" doc:"why the server's own value cannot be told: the value is that of our role, database or connection"`
 	Source  string            `json:"source,omitempty" src:"pg_settings source" doc:"where the value comes from; empty where our own session hides it"`
 	File    string            `json:"file,omitempty" src:"pg_settings sourcefile" doc:"configuration file that sets it"`
 	Line    int64             `json:"line,omitempty" unit:"count" src:"pg_settings sourceline" doc:"line in that file"`
@@ -43,34 +45,40 @@ var Settings = &fact.Source[Config]{
 }
 
 // Number returns a setting's value in base units; ok is false if the server
-// has no such setting, hides it, or it is no figure.
+// has no such setting, its value cannot be told, or it is no figure.
 func (c Config) Number(name string) (v float64, ok bool) {
 	s, found := c.All[name]
-	if !found || s.Type != "integer" && s.Type != "real" || !s.Number.OK() {
+	if !found || s.Masked != "" || s.Type != "integer" && s.Type != "real" || !s.Number.OK() {
 		return 0, false
 	}
 	return s.Number.Value, true
 }
 
-// Text returns a setting's value as the server gives it, or "".
-func (c Config) Text(name string) string { return c.All[name].Value }
+// Text returns a setting's value as the server gives it, or "" if it cannot
+// be told.
+func (c Config) Text(name string) string {
+	if s := c.All[name]; s.Masked == "" {
+		return s.Value
+	}
+	return ""
+}
 
 // On says whether a switch is there and on.
-func (c Config) On(name string) bool { return c.All[name].Value == "on" }
+func (c Config) On(name string) bool { return c.Text(name) == "on" }
 
 // Off says whether a switch is there and off.
-func (c Config) Off(name string) bool { return c.All[name].Value == "off" }
+func (c Config) Off(name string) bool { return c.Text(name) == "off" }
 
 // Stock says whether a setting has its built-in value.
 func (c Config) Stock(name string) bool {
 	s, ok := c.All[name]
-	return ok && s.Value == s.Boot
+	return ok && s.Masked == "" && s.Value == s.Boot
 }
 
 // Why tells why a setting cannot be told, or "".
 func (c Config) Why(name string) string {
-	if _, ok := c.All[name]; ok {
-		return ""
+	if s, ok := c.All[name]; ok {
+		return s.Masked
 	}
 	if c.Hidden != "" {
 		return "setting " + name + " cannot be seen: " + c.Hidden
@@ -109,15 +117,23 @@ func readSettings(ctx context.Context, in *fact.In) (Config, error) {
 		}
 		var name string
 		var one Setting
+		masked := false
 		_, err = pgx.ForEachRow(rows, []any{&name, &one.Value, &one.Unit, &one.Type, &one.Context, &one.Source, &one.File, &one.Line,
 			&one.Boot, &one.Pending, &one.Min, &one.Max, &one.Choices, &all}, func() error {
-			c.All[name] = finish(name, one)
+			c.All[name] = one
+			masked = masked || overrides(name, one.Source) != ""
 			return nil
 		})
-		return err
+		if err != nil || !masked {
+			return err
+		}
+		return unmask(ctx, tx, s, c.All)
 	})
 	if err != nil {
 		return Config{}, err
+	}
+	for name, one := range c.All {
+		c.All[name] = finish(name, one)
 	}
 	if !all {
 		c.Hidden = fmt.Sprintf("role %s may not see all settings (open it with: GRANT pg_monitor TO %s)", s.User, pgx.Identifier{s.User}.Sanitize())

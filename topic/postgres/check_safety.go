@@ -74,7 +74,7 @@ var synchronousCommit = &check.Check{
 	Quiet: []string{"postgres.fsync"},
 	Run: func(s *fact.Set, out *check.Report) {
 		c := fact.Get(s, pg.Settings)
-		if !c.Off("synchronous_commit") {
+		if !told(c, out, "synchronous_commit") || !c.Off("synchronous_commit") {
 			return
 		}
 		delay, _ := c.Number("wal_writer_delay")

@@ -110,6 +110,9 @@ var logging = &check.Check{
 	Needs: settingsOnly,
 	Run: func(s *fact.Set, out *check.Report) {
 		c := fact.Get(s, pg.Settings)
+		if !told(c, out, "log_min_duration_statement", "log_lock_waits") {
+			return
+		}
 		f := check.Finding{Subject: server, Severity: check.Note, Basis: check.Measured, Worth: 0.1}
 		var silent, pairs []string
 		for _, l := range logs {

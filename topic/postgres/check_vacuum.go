@@ -27,7 +27,7 @@ var autovacuumOff = &check.Check{
 	Run: func(s *fact.Set, out *check.Report) {
 		c, inv := fact.Get(s, pg.Settings), fact.Get(s, pg.Tables)
 		for _, name := range []string{"autovacuum", "track_counts"} {
-			if !c.Off(name) {
+			if !told(c, out, name) || !c.Off(name) {
 				continue
 			}
 			out.Found(check.Finding{Subject: server, Severity: check.Danger, Basis: check.Measured, Worth: 0.6,
@@ -121,6 +121,9 @@ var tableDue = &check.Check{
 
 func runTableDue(s *fact.Set, out *check.Report) {
 	c, inv := fact.Get(s, pg.Settings), fact.Get(s, pg.Tables)
+	if !told(c, out, "track_counts") {
+		return
+	}
 	if c.Off("track_counts") {
 		out.Unknown(server, "track_counts is off: dead rows are not counted")
 		return

@@ -247,7 +247,7 @@ var walCompression = &check.Check{
 	Run: func(s *fact.Set, out *check.Report) {
 		c, wal := fact.Get(s, pg.Settings), fact.Get(s, pg.WAL)
 		share := wal.ImageShare(fact.Get(s, pg.Servers).BlockSize)
-		if standby(s, out) || !c.Off("wal_compression") || wal.Rate() < unit.MB {
+		if standby(s, out) || !told(c, out, "wal_compression") || !c.Off("wal_compression") || wal.Rate() < unit.MB {
 			return
 		}
 		if !wal.Images.OK() {

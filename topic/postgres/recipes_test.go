@@ -228,3 +228,27 @@ func TestLogFullIsFoundOnARealServer(t *testing.T) {
 		t.Errorf("%s: %v", f.Fixes[0], err)
 	}
 }
+
+// What is set for our role is not what the server has: neither is it found
+// fault with, nor does it stand for the server's.
+func TestSettingsOfOurRoleAreNotJudged(t *testing.T) {
+	s := private(t, nil)
+	run(t, s.DSN(), "alter role postgres set synchronous_commit = off", "create role looker login", "grant pg_monitor to looker", "alter role looker set synchronous_commit = off")
+	f := func(dsn string) check.Outcome {
+		l := host.Open(host.Options{DSN: dsn, WithPG: true})
+		defer l.Close()
+		set, err := fact.Gather(t.Context(), l, fact.Options{}, synchronousCommit.Needs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return check.Run(set, []*check.Check{synchronousCommit})
+	}
+	if o := f(s.DSN()); len(o.Findings) > 0 || len(o.NotChecked) > 0 {
+		t.Errorf("found %+v, not checked %+v", o.Findings, o.NotChecked)
+	}
+	if o := f(strings.Replace(s.DSN(), "user=postgres", "user=looker", 1)); len(o.Findings) > 0 || len(o.NotChecked) != 1 {
+		t.Errorf("as looker: found %+v, not checked %+v", o.Findings, o.NotChecked)
+	}
+	run(t, s.DSN(), "alter role postgres set synchronous_commit = on", "alter system set synchronous_commit = off", "select pg_reload_conf()")
+	need.Eventually(t, 10*time.Second, "the server's own value is found", func() bool { return len(f(s.DSN()).Findings) == 1 })
+}

@@ -87,6 +87,17 @@ func numbers(s *fact.Set, out *check.Report, names ...string) ([]float64, bool) 
 	return vs, true
 }
 
+// told says whether the settings can be told, and reports why where one cannot.
+func told(c pg.Config, out *check.Report, names ...string) bool {
+	for _, n := range names {
+		if why := c.Why(n); why != "" {
+			out.Unknown(server, why)
+			return false
+		}
+	}
+	return true
+}
+
 // here says whether the server runs on the machine whose memory, CPUs and
 // disks are in the facts, and reports it where not.
 func here(s *fact.Set, out *check.Report) bool {
