@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"slices"
 )
 
 // cursor is what a log remembers beside its messages: which are done, and the
@@ -20,7 +19,7 @@ type cursor struct {
 
 const cursorMagic = "HQC1"
 
-func (c *cursor) encode() []byte {
+func (c cursor) encode() []byte {
 	b := []byte(cursorMagic)
 	b = binary.AppendUvarint(b, c.next)
 	b = binary.AppendUvarint(b, c.done.low)
@@ -73,8 +72,4 @@ func parseCursor(b []byte) (cursor, error) {
 		return bad("ends too early or too late")
 	}
 	return c, nil
-}
-
-func (c *cursor) clone() cursor {
-	return cursor{c.next, doneSet{c.done.low, slices.Clone(c.done.spans)}}
 }

@@ -18,6 +18,7 @@ import (
 // another (tidier).
 type log struct {
 	o       Options
+	pace    pace
 	disk    disk
 	dead    *deadBox
 	damaged *quarantine
@@ -50,6 +51,12 @@ type log struct {
 	lost             atomic.Uint64
 }
 
+// pace is how often the log looks after itself.
+type pace struct {
+	tidy  time.Duration // how long an acknowledgement may stay unremembered
+	probe time.Duration // between looks whether a pause can end
+}
+
 // Open opens the queue that lies in a folder, or makes it: an append-only log
 // whose damage stays where it is (Kind "log"). A folder is held by one process
 // at a time; ErrHeld names the other.
@@ -59,7 +66,7 @@ func Open(ctx context.Context, o Options) (Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := openLog(ctx, o, folder(o.Dir), newDeadBox(filepath.Join(o.Dir, "dead"), o.DeadBytes), newQuarantine(filepath.Join(o.Dir, "quarantine")))
+	l, err := openLog(ctx, o, folder(o.Dir), newDeadBox(filepath.Join(o.Dir, "dead"), o.DeadBytes), newQuarantine(filepath.Join(o.Dir, "quarantine")), pace{250 * time.Millisecond, time.Second})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue %s: %w", o.Dir, err), release())
 	}
@@ -67,9 +74,9 @@ func Open(ctx context.Context, o Options) (Queue, error) {
 	return l, nil
 }
 
-func openLog(ctx context.Context, o Options, d disk, dead *deadBox, q *quarantine) (*log, error) {
+func openLog(ctx context.Context, o Options, d disk, dead *deadBox, q *quarantine, every pace) (*log, error) {
 	l := &log{
-		o: o.WithDefaults(), disk: d, dead: dead, damaged: q, release: func() error { return nil },
+		o: o.WithDefaults(), pace: every, disk: d, dead: dead, damaged: q, release: func() error { return nil },
 		pending: newGroup(), wake: make(chan struct{}), next: 1, done: doneSet{low: 1},
 		out:  newOutbox(),
 		kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1), stop: make(chan struct{}),

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func (l *log) look() (v view, ok bool) {
 	}
 	v = view{segment: *l.at.seg, bound: l.next - 1}
 	for _, s := range l.segments {
-		if s.first > v.first {
+		if s.first > v.first { // no two have the same
 			v.after, v.bound = s, s.first-1
 			break
 		}
@@ -71,6 +72,10 @@ func (l *log) advance() (e *entry, data []byte, ok bool, err error) {
 			continue
 		}
 		p, err := l.scanHere(v)
+		if errors.Is(err, fs.ErrNotExist) { // all done and removed, or taken away by somebody
+			l.at.off = v.end
+			continue
+		}
 		if err != nil {
 			return nil, nil, false, err
 		}

@@ -30,7 +30,11 @@ func (l *log) recover(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", last.name, err)
 		}
-		l.next = max(l.next, end, last.first)
+		l.next = max(l.next, end)
+		if l.next == last.first { // nothing is in it; a new file must not have the same first
+			l.done.add(l.next, l.next)
+			l.next++
+		}
 	}
 	l.segments = segments
 	for _, s := range segments {
@@ -42,7 +46,10 @@ func (l *log) recover(ctx context.Context) error {
 	if len(segments) == 0 {
 		l.missing(l.done.low, l.next-1, "the files that held them are gone")
 	}
-	return l.saveCursor()
+	if err := l.saveCursor(); !noRoom(err) {
+		return err
+	}
+	return nil // the writer will find out, and say so
 }
 
 // readCursor returns what is done. Without a cursor nothing is, and every
@@ -126,14 +133,9 @@ func (l *log) missing(lo, hi uint64, why string) {
 }
 
 func (l *log) saveCursor() error {
-	l.mu.Lock()
-	c := cursor{l.next, doneSet{l.done.low, slices.Clone(l.done.spans)}}
-	l.mu.Unlock()
+	c, _ := l.spent()
 	return l.disk.Replace(cursorName, c.encode())
 }
-
-// tidyPause is how long acknowledgements may stay unremembered.
-const tidyPause = 250 * time.Millisecond
 
 // tidySoon asks the tidier to look.
 func (l *log) tidySoon() {
@@ -156,7 +158,7 @@ func (l *log) tidier() {
 		select {
 		case <-l.stop:
 			return
-		case <-time.After(tidyPause):
+		case <-time.After(l.pace.tidy):
 		}
 	}
 }
@@ -164,13 +166,14 @@ func (l *log) tidier() {
 // removeDone saves the cursor first, so that what is then missing is known to
 // be done. On a full disk, where it cannot be saved, room goes first.
 func (l *log) removeDone() {
-	saved := l.saveCursor()
+	c, spent := l.spent()
+	saved := l.disk.Replace(cursorName, c.encode())
 	if saved != nil && !noRoom(saved) {
 		l.note("cannot remember what was acknowledged: %v", saved)
 		return
 	}
 	removed := false
-	for _, s := range l.spent() {
+	for _, s := range spent {
 		if err := l.disk.Remove(s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			l.note("cannot remove %s: %v", s.name, err)
 			return
@@ -186,11 +189,12 @@ func (l *log) removeDone() {
 	}
 }
 
-// spent returns the sealed segments whose messages are all done.
-func (l *log) spent() []*segment {
+// spent returns the cursor, and the sealed segments of which by this cursor
+// nothing is left.
+func (l *log) spent() (c cursor, out []*segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []*segment
+	c = cursor{l.next, doneSet{l.done.low, slices.Clone(l.done.spans)}}
 	for i, s := range l.segments {
 		last := l.next - 1
 		if i+1 < len(l.segments) {
@@ -200,5 +204,5 @@ func (l *log) spent() []*segment {
 			out = append(out, s)
 		}
 	}
-	return out
+	return c, out
 }

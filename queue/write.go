@@ -13,7 +13,6 @@ import (
 const (
 	groupBytes = 4 << 20 // a group that has more waits for nobody
 	probeBytes = 64 << 10
-	probeEvery = time.Second
 )
 
 // group is messages that share one fsync.
@@ -85,7 +84,7 @@ func (l *log) join(msg []byte, at int64, sum uint32) (g *group, full bool, err e
 // writer is the only one that writes segments.
 func (l *log) writer() {
 	defer close(l.written)
-	retry := time.NewTicker(probeEvery)
+	retry := time.NewTicker(l.pace.probe)
 	defer retry.Stop()
 	for {
 		select {
