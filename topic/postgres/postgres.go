@@ -27,6 +27,7 @@ var Topic = topic.Topic{
 		fsyncOff, fullPageWrites, synchronousCommit, checksums, endOfLife, minorRelease,
 		pendingRestart, statementStatistics, logging, replicationSlot,
 	},
-	Recipes:   []*change.Recipe{settingRecipe, extensionRecipe},
-	Workloads: Workloads,
+	Recipes:    []*change.Recipe{settingRecipe, extensionRecipe},
+	Workloads:  Workloads,
+	Collectors: collectors,
 }

@@ -1,0 +1,33 @@
+package postgres
+
+var activityCollector = collector("postgres.activity", "Sessions: how many in which state, what they wait for, how long transactions are open.", 0, true,
+	of("connections", "pg_stat_activity", []string{"state"},
+		col("postgres_connections", "Sessions of clients by state, ours left out.", "state, backend_type = client backend"),
+	).all(needStats, needActivities),
+	of("activity", "pg_stat_activity and settings:", []string{},
+		col("postgres_connections_limit", "Sessions that the server takes.", "max_connections"),
+		col("postgres_connections_reserved", "Of them, kept for superusers and privileged roles.", "superuser_reserved_connections + reserved_connections"),
+		col("postgres_connections_used", "Sessions of clients, ours included: each takes one of the limit.", "backend_type = client backend").wants(needStats),
+		col("postgres_sessions_blocked", "Sessions that wait for a lock.", "wait_event_type = Lock").wants(needStats, needActivities),
+		col("postgres_oldest_transaction_seconds", "Age of the oldest open transaction of a client; 0 if none is open.", "xact_start").wants(needStats, needActivities),
+		col("postgres_oldest_statement_seconds", "How long the oldest running statement of a client has run; 0 if none runs.", "query_start").wants(needStats, needActivities),
+		col("postgres_longest_idle_in_transaction_seconds", "How long a session has done nothing inside a transaction, at most; 0 if none does.", "state_change").wants(needStats, needActivities)),
+	of("waits", "pg_stat_activity", []string{"wait"},
+		col("postgres_active_sessions", "Sessions that run a statement, parallel workers included, by what they wait for; CPU: for nothing that the server can name.", "wait_event_type, state = active"),
+	).all(needStats, needActivities),
+	of("events", "pg_stat_activity", []string{"type", "event"},
+		col("postgres_wait_sessions", "Sessions that run a statement and wait, by event: the 30 most frequent. An event without a point has none.", "wait_event, state = active"),
+	).all(needStats, needActivities),
+	of("prepared", "pg_prepared_xacts", []string{},
+		col("postgres_prepared_transactions", "Transactions prepared for two-phase commit: they hold locks and hold vacuum back.", "rows"),
+		col("postgres_oldest_prepared_transaction_seconds", "Age of the oldest of them; 0 if there is none.", "prepared")),
+	of("horizons", "pg_stat_activity backend_xmin, pg_prepared_xacts transaction, pg_replication_slots xmin and catalog_xmin, pg_stat_replication", []string{"holder"},
+		col("postgres_xmin_age", "Transactions since the oldest that a holder may still look back to: vacuum cannot remove what died since. 0 if there is no holder.", "backend_xmin"),
+	).all(needStats))
+
+var locksCollector = collector("postgres.locks", "Locks by mode, held and waited for.", 0, false,
+	of("locks", "pg_locks", []string{"mode"},
+		col("postgres_locks", "Locks held, those on the own transaction left out.", "granted"),
+		col("postgres_locks_waiting", "Locks waited for.", "not granted")),
+	of("lockwait", "pg_locks", []string{},
+		col("postgres_longest_lock_wait_seconds", "How long a session has waited for a lock, at most; 0 if none waits.", "waitstart").from(14)))
