@@ -202,7 +202,7 @@ func lookIn(ctx context.Context, tx queryer, oid uint32) (*Table, error) {
 	t := &Table{}
 	err := inCatalog(ctx, tx, func() error {
 		var rows float64
-		err := tx.QueryRow(ctx, tableSQL, oid).Scan(&t.OID, &t.Schema, &t.Name, &t.Kind, &t.Persistence, &rows, &t.Bytes, &t.Partition,
+		err := tx.QueryRow(ctx, tableSQL, oid).Scan(&t.OID, &t.Schema, &t.Name, &t.Kind, &t.Persistence, &rows, &t.Bytes, &t.Dead, &t.Partition,
 			&t.Replica, &t.RowSecurity, &t.MayInsert, &t.MayTruncate, &t.Owned, &t.Referenced, &t.Published, &t.RowTriggers, &t.DeleteTriggers)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fail.ErrAbsent

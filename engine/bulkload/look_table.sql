@@ -1,5 +1,6 @@
 select c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.reltuples::float8,
        case when c.relkind = 'r' then pg_relation_size(c.oid) else 0 end,
+       pg_stat_get_dead_tuples(c.oid),
        c.relispartition, c.relreplident::text,
        row_security_active(c.oid),
        has_table_privilege(c.oid, 'INSERT') or has_any_column_privilege(c.oid, 'INSERT'),

@@ -182,6 +182,7 @@ func (j *job) goOn(ctx context.Context) (*Result, error) {
 // steps takes a load from its state to the end.
 func (j *job) steps(ctx context.Context) error {
 	if j.State == Planned {
+		j.before(ctx)
 		j.enter("drop")
 		if j.Plan.Way == Frozen {
 			if err := j.frozen(ctx); err != nil {
@@ -254,20 +255,27 @@ func (j *job) end(ctx context.Context, s State, from State) error {
 // file as well as in the table.
 func (j *job) filed() bool { return len(j.Plan.Drops()) > 0 || len(j.Plan.Create) > 0 }
 
+// before frees the room of dead rows, where there are many. The rows get in
+// whatever becomes of it.
+func (j *job) before(ctx context.Context) { j.tidy(ctx, j.Plan.Before) }
+
 // afterwards makes statistics, where that is due. The rows are in whatever
 // becomes of it.
-func (j *job) afterwards(ctx context.Context) {
-	if j.Plan.After == "" {
+func (j *job) afterwards(ctx context.Context) { j.tidy(ctx, j.Plan.After) }
+
+// tidy runs a command such as vacuum on the table; "" for none.
+func (j *job) tidy(ctx context.Context, command string) {
+	if command == "" {
 		return
 	}
-	j.enter(j.Plan.After)
+	j.enter(command)
 	conn, err := dial(ctx, j.o.Config, j.builderSettings())
 	if err == nil {
 		defer conn.Close(context.WithoutCancel(ctx))
-		_, err = conn.Exec(ctx, j.Plan.After+" "+j.table().ident())
+		_, err = conn.Exec(ctx, command+" "+j.table().ident())
 	}
 	if err != nil {
-		j.note("%s was not done: %v", j.Plan.After, err)
+		j.note("%s was not done: %v", command, err)
 	}
 }
 
@@ -296,6 +304,9 @@ func (j *job) settle(ctx context.Context, err error) error {
 		}
 		return err
 	}
+	if full(err) {
+		return fail.Hint(err, "make room for the server, then go on: headroom load resume %s; or put all back: headroom load restore %s", j.ID, j.ID)
+	}
 	if passing(err) {
 		return open(err)
 	}
@@ -312,6 +323,13 @@ func passing(err error) bool {
 	}
 	var ne net.Error
 	return errors.As(err, &ne) || errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "conn")
+}
+
+// full says whether the server ran out of disk space: taking the rows out and
+// building what was dropped would fail as well.
+func full(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "53100"
 }
 
 // alive says whether the server still answers.

@@ -18,6 +18,7 @@ type Table struct {
 	Persistence string   `json:"persistence"`
 	Bytes       int64    `json:"bytes"` // the heap alone
 	Rows        int64    `json:"rows"`  // estimate; exact where the table is small
+	Dead        int64    `json:"dead"`  // rows that VACUUM would remove, as the server's statistics know them
 	Partition   bool     `json:"partition"`
 	Replica     string   `json:"replica_identity"` // relreplident
 	RowSecurity bool     `json:"row_security"`     // in force for this user
