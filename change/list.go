@@ -3,6 +3,8 @@ package change
 import (
 	"fmt"
 	"strings"
+
+	"headroom/host"
 )
 
 // quotedLists are the settings whose elements ALTER SYSTEM wants quoted one
@@ -82,20 +84,11 @@ func validList(name, value string) error {
 // literals writes a value for ALTER SYSTEM SET.
 func literals(name, value string) string {
 	if !quotedLists[name] {
-		return literal(value)
+		return host.Literal(value)
 	}
 	es, _ := elements(value)
 	for i, e := range es {
-		es[i] = literal(e)
+		es[i] = host.Literal(e)
 	}
 	return strings.Join(es, ", ")
-}
-
-// literal quotes a text for SQL whatever standard_conforming_strings says.
-func literal(s string) string {
-	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return "E" + strings.ReplaceAll(q, `\`, `\\`)
-	}
-	return q
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 
 	"headroom/engine/sample"
@@ -143,8 +142,6 @@ func (l *lab) pgloader(file string, want int64, drop bool) error {
 	}
 	return nil
 }
-
-func numCPU() int { return runtime.NumCPU() }
 
 func cpu() string {
 	b, _ := os.ReadFile("/proc/cpuinfo") // "" elsewhere

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 
 	"headroom/engine/sample"
 	"headroom/pglocal"
+	"headroom/stats"
 )
 
 // row is one arm of one experiment. Seconds are of each round; Ratio is the
@@ -77,7 +79,7 @@ func run() error {
 		return err
 	}
 	defer l.close()
-	f := file{Date: *date, CPU: cpu(), Cores: numCPU(), Records: *records, Rounds: *rounds, Server: l.sv.Version, Pgloader: l.pgloaderVersion()}
+	f := file{Date: *date, CPU: cpu(), Cores: runtime.NumCPU(), Records: *records, Rounds: *rounds, Server: l.sv.Version, Pgloader: l.pgloaderVersion()}
 	if st, err := os.Stat(l.path("people.tsv")); err == nil {
 		f.Bytes = st.Size()
 	}
@@ -202,8 +204,8 @@ func (l *lab) measure(e experiment, rounds int) ([]row, error) {
 	rows[0].PeakRSS = l.peak
 	for i := range rows {
 		r := &rows[i]
-		r.Min, r.Median, r.Max = slices.Min(r.Ratio), median(r.Ratio), slices.Max(r.Ratio)
-		fmt.Printf("%-44s %-34s %7.2f s   ratio min %.2f  median %.2f  max %.2f\n", r.Experiment, r.Arm, median(r.Seconds), r.Min, r.Median, r.Max)
+		r.Min, r.Median, r.Max = slices.Min(r.Ratio), stats.Quantile(r.Ratio, 0.5), slices.Max(r.Ratio)
+		fmt.Printf("%-44s %-34s %7.2f s   ratio min %.2f  median %.2f  max %.2f\n", r.Experiment, r.Arm, stats.Quantile(r.Seconds, 0.5), r.Min, r.Median, r.Max)
 	}
 	if l.peak > 0 {
 		fmt.Printf("%-44s peak memory of headroom load %d MiB\n", e.name, l.peak>>20)
@@ -283,12 +285,4 @@ func (l *lab) copyIn(name string) error {
 	defer f.Close()
 	_, err = l.conn.PgConn().CopyFrom(l.ctx, f, "copy people from stdin")
 	return err
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }

@@ -15,6 +15,7 @@ import (
 
 	"headroom/crash"
 	"headroom/engine/record"
+	"headroom/host"
 )
 
 // copySQL is the COPY command for records as they are written, or as the
@@ -27,12 +28,12 @@ func copySQL(t *Table, m *mapping, src *source, o *Options, freeze bool) string 
 	if freeze {
 		opts = append(opts, "freeze")
 	}
-	opts = append(opts, "encoding "+strings.TrimSpace(literal(o.encoding())))
+	opts = append(opts, "encoding "+host.Literal(o.encoding()))
 	return fmt.Sprintf("copy %s (%s) from stdin with (%s)", t.ident(), idents(m.names()), strings.Join(opts, ", "))
 }
 
 func rawOptions(r record.Options) []string {
-	one := func(name string, c byte) string { return name + " " + literal(string(rune(c))) }
+	one := func(name string, c byte) string { return name + " " + host.Literal(string(rune(c))) }
 	opts := []string{"format text"}
 	if r.Format == record.CSV {
 		opts = []string{"format csv"}
@@ -47,7 +48,7 @@ func rawOptions(r record.Options) []string {
 		opts = append(opts, one("delimiter", r.Delimiter))
 	}
 	if r.HasNull {
-		opts = append(opts, "null "+literal(r.Null))
+		opts = append(opts, "null "+host.Literal(r.Null))
 	}
 	return opts
 }
@@ -178,7 +179,7 @@ func (w *worker) rollback(ctx context.Context) error {
 // told from others.
 func (w *worker) note(c record.Chunk, part int, records, rejected int64) string {
 	return fmt.Sprintf("insert into headroom.load_chunk (load, start, stop, part, line, records, rejected) values (%s, %d, %d, %d, %d, %d, %d)",
-		literal(w.r.ID), c.Start, c.End, part, c.FirstLine, records, rejected)
+		host.Literal(w.r.ID), c.Start, c.End, part, c.FirstLine, records, rejected)
 }
 
 // send copies data and makes sure that the server saw as many rows.

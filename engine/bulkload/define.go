@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"headroom/host"
 )
 
 // dropSQL is the statement that takes the object away; a trigger only sleeps.
@@ -67,10 +69,10 @@ func (o Object) detailSQL(t *Table) []string {
 	var out []string
 	index := ident(t.Schema, o.Name)
 	if o.IndexComment != "" {
-		out = append(out, fmt.Sprintf("comment on index %s is %s", index, literal(o.IndexComment)))
+		out = append(out, fmt.Sprintf("comment on index %s is %s", index, host.Literal(o.IndexComment)))
 	}
 	if o.Comment != "" {
-		out = append(out, fmt.Sprintf("comment on constraint %s on %s is %s", ident(o.Name), t.ident(), literal(o.Comment)))
+		out = append(out, fmt.Sprintf("comment on constraint %s on %s is %s", ident(o.Name), t.ident(), host.Literal(o.Comment)))
 	}
 	for _, n := range slices.Sorted(maps.Keys(o.Stats)) {
 		out = append(out, fmt.Sprintf("alter index %s alter column %s set statistics %d", index, n, o.Stats[n]))

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"headroom/fail"
+	"headroom/host"
 )
 
 var (
@@ -70,7 +71,7 @@ func dial(ctx context.Context, cfg *pgx.ConnConfig, params map[string]string) (*
 	var sql strings.Builder
 	sql.WriteString("set standard_conforming_strings = on")
 	for name, value := range params {
-		fmt.Fprintf(&sql, "; set %s = %s", ident(name), literal(value))
+		fmt.Fprintf(&sql, "; set %s = %s", ident(name), host.Literal(value))
 	}
 	if _, err := conn.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
 		_ = conn.Close(ctx)

@@ -193,12 +193,3 @@ func idents(names []string) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// literal quotes a text for statements that take no parameters.
-func literal(s string) string {
-	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return " E" + strings.ReplaceAll(q, `\`, `\\`)
-	}
-	return q
-}

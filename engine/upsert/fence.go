@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"headroom/fail"
+	"headroom/host"
 )
 
 // fence notes, in the transaction of each batch, that the batch is in. The
@@ -27,7 +28,7 @@ const fenceTable = "headroom.upsert_batch"
 // number.
 func (f fence) note() string {
 	return fmt.Sprintf("INSERT INTO %s AS b (writer, lane, batch) VALUES (%s, %d, %d) ON CONFLICT (writer, lane) DO UPDATE SET batch = excluded.batch, at = pg_catalog.now() RETURNING pg_catalog.pg_current_xact_id()::text",
-		fenceTable, literal(f.writer), f.lane, f.batch)
+		fenceTable, host.Literal(f.writer), f.lane, f.batch)
 }
 
 // noted says whether the note is there.

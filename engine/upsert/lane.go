@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"headroom/host"
 )
 
 // lane is one connection and the batches for it.
@@ -294,7 +296,7 @@ func (l *lane) connect(ctx context.Context) error {
 func (w *wire) end(ctx context.Context, by *wire) error {
 	defer by.guard(ctx)()
 	sql := "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE pid = " + strconv.FormatUint(uint64(w.pid), 10) +
-		" AND usename = current_user AND extract(epoch FROM backend_start)::text = " + literal(w.since)
+		" AND usename = current_user AND extract(epoch FROM backend_start)::text = " + host.Literal(w.since)
 	for {
 		found, err := by.query(sql)
 		if err != nil {

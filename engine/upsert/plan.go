@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"headroom/fail"
+	"headroom/host"
 )
 
 // form is how a batch is put into statements.
@@ -213,7 +214,7 @@ func (p *plan) update(c *column, r role) string {
 		if len(p.fields) > 0 {
 			var pairs []string
 			for _, f := range p.fields {
-				l := literal(f)
+				l := host.Literal(f)
 				pairs = append(pairs, fmt.Sprintf("%s, coalesce((%s ->> %s)::pg_catalog.numeric, 0) + (%s ->> %s)::pg_catalog.numeric", l, old, l, add, l))
 			}
 			x += " || pg_catalog.jsonb_build_object(" + strings.Join(pairs, ", ") + ")"
@@ -222,11 +223,6 @@ func (p *plan) update(c *column, r role) string {
 		return fmt.Sprintf("CASE WHEN %s IS NULL THEN %s WHEN pg_catalog.jsonb_typeof(%s) = 'object' THEN %s ELSE %s END", add, old, old, x, add)
 	}
 	return add
-}
-
-// literal quotes a field's name; sessions set standard_conforming_strings.
-func literal(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
 // stageSQL makes the table that COPY fills.
