@@ -1,0 +1,154 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// bodyBlock is how much of a body is read at once; bodyPatience is how long a
+// sender may take for it.
+const (
+	bodyBlock    = 1 << 20
+	bodyPatience = 30 * time.Second
+)
+
+// tooBig is the error of a body over a limit.
+func tooBig(limit int64, what string) error {
+	return refuse(http.StatusRequestEntityTooLarge, "send it in several requests", "the body has more than %d bytes %s", limit, what)
+}
+
+// wire reads a body as sent: bounded in size, and each block in time.
+type wire struct {
+	r     io.Reader
+	c     *http.ResponseController
+	left  int64
+	limit int64
+	block int // read since the deadline was set
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if w.left < 0 {
+		return 0, tooBig(w.limit, "as sent")
+	}
+	if w.block == 0 || w.block >= bodyBlock {
+		_ = w.c.SetReadDeadline(time.Now().Add(bodyPatience)) // in tests there is no connection
+		w.block = 0
+	}
+	n, err := w.r.Read(p[:min(len(p), bodyBlock)])
+	w.block += n
+	if w.left -= int64(n); w.left < 0 {
+		return 0, tooBig(w.limit, "as sent")
+	}
+	return n, err
+}
+
+// raw bounds what comes out of unpacking.
+type raw struct {
+	r           io.Reader
+	left, limit int64
+}
+
+func (r *raw) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if r.left -= int64(n); r.left < 0 {
+		return 0, tooBig(r.limit, "after unpacking")
+	}
+	return n, err
+}
+
+var (
+	gzips = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	zstds = sync.Pool{New: func() any {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true)) // options are sound
+		return d
+	}}
+)
+
+// openBody returns the unpacked body of a request, bounded before and after
+// unpacking; done gives back what it took.
+func (a *API) openBody(w http.ResponseWriter, r *http.Request) (body io.Reader, done func(), err error) {
+	if r.ContentLength > a.Limits.WireBytes {
+		return nil, nil, tooBig(a.Limits.WireBytes, "as sent")
+	}
+	done = func() {}
+	in := io.Reader(&wire{r: r.Body, c: http.NewResponseController(w), left: a.Limits.WireBytes, limit: a.Limits.WireBytes})
+	switch coding := r.Header.Get("Content-Encoding"); coding {
+	case "", "identity":
+	case "gzip":
+		z := gzips.Get().(*gzip.Reader)
+		if err := z.Reset(in); err != nil {
+			gzips.Put(z)
+			return nil, nil, bodyError(err)
+		}
+		in, done = z, func() { gzips.Put(z) }
+	case "zstd":
+		z := zstds.Get().(*zstd.Decoder)
+		if err := z.Reset(in); err != nil {
+			zstds.Put(z)
+			return nil, nil, bodyError(err)
+		}
+		in, done = z, func() { _ = z.Reset(nil); zstds.Put(z) } // a reset to nothing cannot fail
+	case "snappy":
+		if in, err = unsnap(in, a.Limits.RawBytes); err != nil {
+			return nil, nil, err
+		}
+	default:
+		return nil, nil, refuse(http.StatusUnsupportedMediaType, "send it as it is, or as gzip, zstd or snappy (block format)", "content encoding %.40q is not known", coding)
+	}
+	return &raw{in, a.Limits.RawBytes, a.Limits.RawBytes}, done, nil
+}
+
+// unsnap unpacks snappy's block format, whose length is known beforehand.
+func unsnap(in io.Reader, limit int64) (io.Reader, error) {
+	packed, err := io.ReadAll(in)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	n, err := snappy.DecodedLen(packed)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	if int64(n) > limit {
+		return nil, tooBig(limit, "after unpacking")
+	}
+	if int64(n) > 64*int64(len(packed))+64 { // no snappy block shrinks that much
+		return nil, bodyError(snappy.ErrCorrupt)
+	}
+	text, err := snappy.Decode(nil, packed)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	return &bytesReader{text}, nil
+}
+
+// bytesReader gives its bytes out without a copy to those who know it.
+type bytesReader struct{ rest []byte }
+
+func (b *bytesReader) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// bodyError gives an error of reading a body its status.
+func bodyError(err error) error {
+	var f *fault
+	if errors.As(err, &f) {
+		return err
+	}
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		return refuse(http.StatusRequestEntityTooLarge, "pack it with a window of at most 8 MiB", "unpack body: %v", err)
+	}
+	return &fault{error: fmt.Errorf("read body: %w", err), status: http.StatusBadRequest}
+}
