@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X headroom/cli.version=$(VERSION)
 export CGO_ENABLED := 0
 
-.PHONY: build demo test test-real test-long bench lint docs install clean
+.PHONY: build demo test test-real test-long test-majors bench lint docs install clean
 
 build: bin/headroom
 
@@ -27,11 +27,18 @@ test-real: build
 	@scripts/need test
 	$(GO) test -count=1 -timeout 20m -tags real -v ./test/real/...
 
-# Hours, not minutes: every PostgreSQL major, all kill points many times, fuzzing.
-test-long: build
-	@scripts/need test
-	$(GO) test -count=1 -timeout 60m ./pglocal -args -pglocal.all
+# Hours, not minutes: what talks to servers on every PostgreSQL major, then
+# fuzzing. One: make test-majors MAJORS=13
+MAJORS  := 13 14 15 16 17 18
+SERVERS := ./pglocal/... ./probe/... ./change/... ./trial/... ./lab/... ./engine/... ./topic/... ./test/script/...
+test-long: test-majors
 	scripts/fuzz 60s
+
+test-majors: build
+	@scripts/need test
+	@failed=; for major in $(MAJORS); do echo "== PostgreSQL $$major"; \
+	  HEADROOM_MAJOR=$$major $(GO) test -count=1 -timeout 40m $(SERVERS) || failed="$$failed $$major"; \
+	done; [ -z "$$failed" ] || { echo "failed on PostgreSQL$$failed"; exit 1; }
 
 bench: build
 	@scripts/need test

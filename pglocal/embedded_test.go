@@ -1,8 +1,9 @@
 package pglocal
 
 import (
-	"flag"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,26 +11,23 @@ import (
 	"headroom/testkit/need"
 )
 
-var allMajors = flag.Bool("pglocal.all", false, "start every major version that can be fetched, not only the newest")
-
 func TestEmbedded(t *testing.T) {
 	need.Have(t, "embedded")
-	majors := []int{newestMajor}
-	if *allMajors {
-		majors = []int{13, 14, 15, 16, 17, 18}
+	major := newestMajor
+	if v := os.Getenv(majorVar); v != "" {
+		var err error
+		if major, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, major := range majors {
-		t.Run(fmt.Sprint(major), func(t *testing.T) {
-			s := startEmbedded(t, major)
-			if got := ask(t, s.DSN(), "show server_version"); !strings.HasPrefix(got, fmt.Sprint(major, ".")) {
-				t.Errorf("server_version = %q, want %d", got, major)
-			}
-			if s.Major != major || !strings.HasPrefix(s.Version, fmt.Sprint(major, ".")) {
-				t.Errorf("Major, Version = %d, %q", s.Major, s.Version)
-			}
-			standbys(t, s)
-		})
+	s := startEmbedded(t, major)
+	if got := ask(t, s.DSN(), "show server_version"); !strings.HasPrefix(got, fmt.Sprint(major, ".")) {
+		t.Errorf("server_version = %q, want %d", got, major)
 	}
+	if s.Major != major || !strings.HasPrefix(s.Version, fmt.Sprint(major, ".")) {
+		t.Errorf("Major, Version = %d, %q", s.Major, s.Version)
+	}
+	standbys(t, s)
 }
 
 func TestScratchFolderFetchesNoSecondCopy(t *testing.T) {

@@ -3,9 +3,12 @@ package pglocal
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"headroom/host"
@@ -159,6 +162,31 @@ func TestWords(t *testing.T) {
 	} {
 		if got := words(strings.Split(c.log, "\n")); got != c.want {
 			t.Errorf("words(%q) = %q, want %q", c.log, got, c.want)
+		}
+	}
+}
+
+// What a killed initdb had started writes on for a moment.
+func TestDraftIsRemovedWhileItIsWritten(t *testing.T) {
+	for range 20 {
+		dir := filepath.Join(t.TempDir(), "draft")
+		if err := os.MkdirAll(filepath.Join(dir, "base"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var writers sync.WaitGroup
+		for w := range 4 {
+			writers.Go(func() {
+				for i := range 3000 {
+					if os.WriteFile(fmt.Sprintf("%s/base/%d.%d", dir, w, i), nil, 0o600) != nil {
+						return // the folder is gone
+					}
+				}
+			})
+		}
+		err := removeDraft(dir)
+		writers.Wait()
+		if _, gone := os.Stat(dir); err != nil || !errors.Is(gone, os.ErrNotExist) {
+			t.Fatalf("%v; %v", err, gone)
 		}
 	}
 }

@@ -132,7 +132,18 @@ func sweepDraft(dir string) error {
 	if free, err := tryLock(f); !free {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return removeDraft(dir)
+}
+
+// removeDraft removes a folder whose maker died. What the maker had started
+// ends with it, and may write its last meanwhile.
+func removeDraft(dir string) error {
+	for end := time.Now().Add(quitLimit); ; time.Sleep(10 * time.Millisecond) {
+		err := os.RemoveAll(dir)
+		if !errors.Is(err, unix.ENOTEMPTY) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // removeFolder removes a server's folder, the record last: an interrupted

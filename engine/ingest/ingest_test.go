@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -25,8 +24,6 @@ import (
 	"headroom/pglocal"
 	"headroom/testkit/need"
 )
-
-var major = flag.Int("major", 0, "major version of the private server; 0: the newest installed")
 
 var shared struct {
 	sync.Once
@@ -50,7 +47,7 @@ func config(t testing.TB) *pgx.ConnConfig {
 	t.Helper()
 	need.Have(t, "pg")
 	shared.Do(func() {
-		shared.s, shared.err = pglocal.Start(context.Background(), pglocal.Options{Major: *major, Name: "ingest"})
+		shared.s, shared.err = pglocal.Start(context.Background(), pglocal.Options{Name: "ingest"})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

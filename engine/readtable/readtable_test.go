@@ -3,7 +3,6 @@ package readtable_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,8 +20,6 @@ import (
 	"headroom/pglocal"
 	"headroom/testkit/need"
 )
-
-var major = flag.Int("major", 0, "major version of the private server; 0: the newest installed")
 
 var shared struct {
 	sync.Once
@@ -46,7 +43,7 @@ func connect(t testing.TB) *pgx.Conn {
 	t.Helper()
 	need.Have(t, "pg")
 	shared.Do(func() {
-		shared.s, shared.err = pglocal.Start(context.Background(), pglocal.Options{Major: *major, Name: "readtable"})
+		shared.s, shared.err = pglocal.Start(context.Background(), pglocal.Options{Name: "readtable"})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

@@ -90,7 +90,7 @@ func read(in []byte, o Options) (rows []string, refused error) {
 // difference: data behind the end marker, which COPY drops, is an error.
 func TestReaderAgreesWithCOPY(t *testing.T) {
 	need.Have(t, "pg")
-	s, err := pglocal.Start(t.Context(), pglocal.Options{Major: *major, Name: "copy", NoFsync: true})
+	s, err := pglocal.Start(t.Context(), pglocal.Options{Name: "copy", NoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestReaderAgreesWithCOPY(t *testing.T) {
 // What the rejects file holds is read back by COPY.
 func TestRejectsAreReadByCOPY(t *testing.T) {
 	need.Have(t, "pg")
-	s, err := pglocal.Start(t.Context(), pglocal.Options{Major: *major, Name: "rejects", NoFsync: true})
+	s, err := pglocal.Start(t.Context(), pglocal.Options{Name: "rejects", NoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package record
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,8 +13,6 @@ import (
 	"headroom/pglocal"
 	"headroom/testkit/need"
 )
-
-var major = flag.Int("major", 0, "major version of the private server; 0: the newest installed")
 
 // documents that the server and ValidJSON must agree on.
 func documents() []string {
@@ -34,7 +31,7 @@ func documents() []string {
 
 func TestValidJSONAgreesWithTheServer(t *testing.T) {
 	need.Have(t, "pg")
-	s, err := pglocal.Start(t.Context(), pglocal.Options{Major: *major, Name: "record"})
+	s, err := pglocal.Start(t.Context(), pglocal.Options{Name: "record"})
 	if err != nil {
 		t.Fatal(err)
 	}

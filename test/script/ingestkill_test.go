@@ -24,7 +24,6 @@ import (
 
 var (
 	killRuns    = flag.Int("ingest.runs", 6, "runs of ingest that are disturbed by kill -9")
-	killMajor   = flag.Int("ingest.major", 0, "major version of the servers of these runs")
 	killResults = flag.String("ingest.results", "", "write what became of them to this file, as JSON")
 )
 
@@ -241,7 +240,7 @@ func newWard(t *testing.T) *ward {
 	if err := os.WriteFile(w.input, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if w.s, err = pglocal.Start(t.Context(), pglocal.Options{Name: "ingestkill", Major: *killMajor}); err != nil {
+	if w.s, err = pglocal.Start(t.Context(), pglocal.Options{Name: "ingestkill"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.s.Stop() })

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"headroom/cli"
+	"headroom/host"
 	"headroom/pglocal"
 	"headroom/testkit"
 	"headroom/testkit/need"
@@ -45,7 +46,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PGCONNECT_TIMEOUT", "5")
 			env.Setenv("TERM", "dumb")
 			env.Setenv("LANG", "C.UTF-8")
-			return nil
+			return onMajor(env)
 		},
 		Condition: func(cond string) (bool, error) {
 			if name, ok := strings.CutPrefix(cond, "need:"); ok {
@@ -62,6 +63,28 @@ func TestScripts(t *testing.T) {
 			"eventually": eventually,
 		},
 	})
+}
+
+// onMajor passes HEADROOM_MAJOR on, with the programs that were fetched before.
+func onMajor(env *testscript.Env) error {
+	major := os.Getenv("HEADROOM_MAJOR")
+	if major == "" {
+		return nil
+	}
+	env.Setenv("HEADROOM_MAJOR", major)
+	dirs, err := host.OwnDirs()
+	if err != nil {
+		return err
+	}
+	fetched, err := filepath.Glob(filepath.Join(dirs.Cache, "pg", "postgresql-"+major+".*[0-9]"))
+	if err != nil || len(fetched) == 0 {
+		return err
+	}
+	cache := filepath.Join(env.WorkDir, ".headroom", "cache", "pg")
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(fetched[len(fetched)-1], filepath.Join(cache, filepath.Base(fetched[len(fetched)-1])))
 }
 
 // server NAME [tcp] [setting=value…] starts a private server and points PG* at
