@@ -3,7 +3,6 @@ package metric
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"math"
 	"sync"
@@ -13,16 +12,28 @@ import (
 
 // The encoded form of a batch, version 1:
 //
-//	"HB" 1 id[16] | zstd( origin, rows: key, points: time delta, value ) | CRC-32C of all before, little-endian
+//	"HB" 1 id[16] | zstd( origin, rows, keys, flags, counts, times, values ) | CRC-32C of all before, little-endian
 //
-// Lengths and counts are unsigned varints, time deltas signed varints against
-// the point before in the row (the first against the row before), values
-// IEEE 754 doubles, little-endian.
+// Numbers are varints: unsigned for lengths and counts, signed for times. A
+// key is the length it shares with the key before, and the rest. Counts (points
+// of each row) are left out where all are 1. Times are differences to the point
+// before; only the first is there where all are equal. A value that is a whole
+// number of less than 2^53 is twice its zigzag form as a varint; any other is
+// the byte 1 and an IEEE 754 double, little-endian.
 const (
 	codecMagic   = "HB"
 	codecVersion = 1
 	codecHead    = len(codecMagic) + 1 + len(ID{})
-	codecMaxRaw  = 64 << 20 // bytes after decompression
+
+	flagSingle   = 1 // each row has one point
+	flagSameTime = 2 // all points have one time
+)
+
+// What Decode takes at most: bytes after decompression and of all keys written
+// out, rows, points. They are far over what Split makes.
+const (
+	codecMaxRaw    = 16 << 20
+	codecMaxPoints = 1 << 20
 )
 
 // ErrCorrupt is wrapped by Decode's errors: the bytes are not a batch, and no
@@ -31,25 +42,21 @@ var ErrCorrupt = errors.New("not an intact batch")
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	zenc, _    = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	zenc, _    = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(0))
 	zdec, _    = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(codecMaxRaw))
 	rawBuffers = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// Encode appends the encoded batch to dst.
+// Encode appends the encoded batch to dst. A batch that may be over the limits
+// is to be Split before. An origin is cut to MaxOrigin bytes.
 func (b *Batch) Encode(dst []byte) []byte {
 	buf := rawBuffers.Get().(*[]byte)
-	raw := appendText((*buf)[:0], b.Origin)
-	raw = binary.AppendUvarint(raw, uint64(len(b.Rows)))
-	last := int64(0)
+	raw := appendText((*buf)[:0], b.Origin[:min(len(b.Origin), MaxOrigin)])
+	raw = appendKeys(raw, b.Rows)
+	raw = appendTimes(raw, b.Rows)
 	for i := range b.Rows {
-		r := &b.Rows[i]
-		raw = appendText(raw, r.Series.key)
-		raw = binary.AppendUvarint(raw, uint64(len(r.Points)))
-		for _, p := range r.Points {
-			raw = binary.AppendVarint(raw, p.At-last)
-			raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(p.Value))
-			last = p.At
+		for _, p := range b.Rows[i].Points {
+			raw = appendValue(raw, p.Value)
 		}
 	}
 	start := len(dst)
@@ -66,134 +73,61 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// Decoder reads batches and remembers the series it met, so that a series that
-// comes again costs one look-up. It is not safe for concurrent use.
-type Decoder struct {
-	known map[string]*Series
-	raw   []byte
+func appendKeys(raw []byte, rows []Row) []byte {
+	raw = binary.AppendUvarint(raw, uint64(len(rows)))
+	last := ""
+	for i := range rows {
+		key := rows[i].Series.key
+		n, most := 0, min(len(last), len(key))
+		for n+8 <= most && last[n:n+8] == key[n:n+8] {
+			n += 8
+		}
+		for n < most && last[n] == key[n] {
+			n++
+		}
+		raw = binary.AppendUvarint(raw, uint64(n))
+		raw = appendText(raw, key[n:])
+		last = key
+	}
+	return raw
 }
 
-// knownLimit bounds a decoder's memory: past it the series met are forgotten.
-const knownLimit = 1 << 20
-
-// Decode reads one encoded batch. Errors wrap ErrCorrupt. The batch does not
-// refer to data afterwards.
-func (d *Decoder) Decode(data []byte) (*Batch, error) {
-	if len(data) < codecHead+4 || string(data[:2]) != codecMagic {
-		return nil, fmt.Errorf("read batch: %d bytes, no head: %w", len(data), ErrCorrupt)
+func appendTimes(raw []byte, rows []Row) []byte {
+	flags, at, seen := flagSingle|flagSameTime, int64(0), false
+	for i := range rows {
+		if len(rows[i].Points) != 1 {
+			flags &^= flagSingle
+		}
+		for _, p := range rows[i].Points {
+			if seen && p.At != at {
+				flags &^= flagSameTime
+			}
+			at, seen = p.At, true
+		}
 	}
-	if data[2] != codecVersion {
-		return nil, fmt.Errorf("read batch: version %d is not known here: %w", data[2], ErrCorrupt)
+	raw = append(raw, byte(flags))
+	if flags&flagSingle == 0 {
+		for i := range rows {
+			raw = binary.AppendUvarint(raw, uint64(len(rows[i].Points)))
+		}
 	}
-	body := data[:len(data)-4]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(data[len(body):]) {
-		return nil, fmt.Errorf("read batch: checksum differs: %w", ErrCorrupt)
+	if flags&flagSameTime != 0 {
+		return binary.AppendVarint(raw, at)
 	}
-	b := &Batch{ID: ID(body[3:codecHead])}
-	raw, err := zdec.DecodeAll(body[codecHead:], d.raw[:0])
-	if err != nil {
-		return nil, fmt.Errorf("read batch %s: %w: %w", b.ID, err, ErrCorrupt)
-	}
-	d.raw = raw
-	c := cursor{rest: raw}
-	b.Origin = string(c.text())
-	if err := d.rows(b, &c); err != nil {
-		return nil, fmt.Errorf("read batch %s: %w: %w", b.ID, err, ErrCorrupt)
-	}
-	return b, nil
-}
-
-func (d *Decoder) rows(b *Batch, c *cursor) error {
-	n := c.count(3)
-	b.Rows = make([]Row, 0, n)
-	points := make([]Point, 0, len(c.rest)/12)
 	last := int64(0)
-	for range n {
-		s, err := d.series(c.text())
-		if err != nil {
-			return err
+	for i := range rows {
+		for _, p := range rows[i].Points {
+			raw = binary.AppendVarint(raw, p.At-last)
+			last = p.At
 		}
-		first := len(points)
-		for range c.count(9) {
-			last += c.varint()
-			points = append(points, Point{At: last, Value: c.float()})
-		}
-		b.Rows = append(b.Rows, Row{Series: s, Points: points[first:len(points):len(points)]})
 	}
-	if c.bad || len(c.rest) > 0 {
-		return fmt.Errorf("ends too early or too late")
-	}
-	return nil
+	return raw
 }
 
-func (d *Decoder) series(key []byte) (*Series, error) {
-	if s, ok := d.known[string(key)]; ok {
-		return s, nil
+func appendValue(raw []byte, v float64) []byte {
+	bits := math.Float64bits(v)
+	if i := int64(v); float64(i) == v && i > -1<<53 && i < 1<<53 && (i != 0 || bits == 0) {
+		return binary.AppendUvarint(raw, uint64(i<<1^i>>63)<<1)
 	}
-	s, err := ParseSeries(string(key))
-	if err != nil {
-		return nil, err
-	}
-	if d.known == nil || len(d.known) >= knownLimit {
-		d.known = map[string]*Series{}
-	}
-	d.known[s.key] = s
-	return s, nil
-}
-
-// cursor reads fields and remembers that one was missing.
-type cursor struct {
-	rest []byte
-	bad  bool
-}
-
-func (c *cursor) uvarint() uint64 {
-	v, n := binary.Uvarint(c.rest)
-	if n <= 0 {
-		c.bad, c.rest = true, nil
-		return 0
-	}
-	c.rest = c.rest[n:]
-	return v
-}
-
-// count reads a number of things that take at least size bytes each.
-func (c *cursor) count(size int) int {
-	v := c.uvarint()
-	if v > uint64(len(c.rest)/size)+1 {
-		c.bad, c.rest = true, nil
-		return 0
-	}
-	return int(v)
-}
-
-func (c *cursor) varint() int64 {
-	v, n := binary.Varint(c.rest)
-	if n <= 0 {
-		c.bad, c.rest = true, nil
-		return 0
-	}
-	c.rest = c.rest[n:]
-	return v
-}
-
-func (c *cursor) float() float64 {
-	if len(c.rest) < 8 {
-		c.bad, c.rest = true, nil
-		return 0
-	}
-	v := math.Float64frombits(binary.LittleEndian.Uint64(c.rest))
-	c.rest = c.rest[8:]
-	return v
-}
-
-func (c *cursor) text() []byte {
-	n := c.uvarint()
-	if n > uint64(len(c.rest)) {
-		c.bad, c.rest = true, nil
-		return nil
-	}
-	t := c.rest[:n]
-	c.rest = c.rest[n:]
-	return t
+	return binary.LittleEndian.AppendUint64(append(raw, 1), bits)
 }
