@@ -177,8 +177,13 @@ const (
 		"see the row that waits for its last refresh.\n"
 	loadWhy = "\nAppending little: of a load's time some 60 ms are its own (looking at table and input, journal, connections; seen in the server's statement log), " +
 		"which a bare COPY of 0.4 s does not have. Beside a table that was in use for a while the four connections made up for it in runs by hand; in this run they did not.\n"
-	kitWhy = "\nvalue_counts collects its values in the aggregate and groups them in the last step, in one process: plain SQL has no faster state that an unprivileged user may make. " +
-		"GROUP BY runs in parallel by default. distinct_keys pays for looking up a fitting index and for making a row of each key; distinct_query prints the bare query.\n"
+	kitWhy = "\nThe aggregate value_counts(x) misses 0.7 × GROUP BY, and value_counts(table, column), which writes the GROUP BY itself, meets it. Of the aggregate's 230 ns for an integer's row, " +
+		"about 65 are the scan, 35 array_append, 65 unnest and 70 grouping (each step added by itself, PostgreSQL 15): GROUP BY pays for the first and the last only. " +
+		"array_append is the one built-in function that adds to a state in place that an unprivileged user may name; a state of any other kind is copied for each row, " +
+		"10 µs with ten different values, 120 µs and more with 100,000. Arrays have no such state, and are therefore left to the function. What the workers gathered is grouped in one process.\n\n" +
+		"Of a loose scan's key, 7.6 µs, some 5 are the rest of the leaf page, which a btree reads whole where one entry is wanted (2.8 µs where the key is the page's last): " +
+		"so 100 × SELECT DISTINCT needs more rows to a key than 10,000, for a query by hand, too. " +
+		"distinct_keys adds 0.6 ms to look up the index and to plan two queries, and 0.8 µs to a key to make its jsonb and pass it on; distinct_query and distinct_cursor run the bare query.\n"
 )
 
 func ingestKillText(raw []byte) (string, error) {

@@ -65,7 +65,7 @@ func counters(ctx context.Context, srv *pglocal.Server) ([]counted, error) {
 	fmt.Printf("one counter, %d writers, durable\n", writers)
 	for i := range out {
 		out[i].Median = median(out[i].Rates)
-		fmt.Printf("  %-30s %9.0f /s\n", out[i].Way, out[i].Median)
+		fmt.Printf("  %-36s %9.0f /s\n", out[i].Way, out[i].Median)
 	}
 	return out, nil
 }

@@ -158,7 +158,8 @@ func fill(ctx context.Context, c *pgx.Conn, keys, counts int) error {
 func tasks() []task {
 	count := func(name, setup, col string) task {
 		return task{Name: name, setup: setup, ways: []way{
-			{Name: "headroom.value_counts", ours: true, sql: "select headroom.value_counts(" + col + ") from c"},
+			{Name: "headroom.value_counts(table, column)", ours: true, sql: "select headroom.value_counts('c', '" + col + "')"},
+			{Name: "headroom.value_counts(x)", ours: true, sql: "select headroom.value_counts(" + col + ") from c"},
 			{Name: "GROUP BY + jsonb_object_agg", sql: "select jsonb_object_agg(" + col + ", times) from (select " + col + ", count(*) as times from c group by " + col + ") s"},
 		}}
 	}
@@ -166,7 +167,7 @@ func tasks() []task {
 	// rows once all values were seen, so the ratio is that of fewer rows.
 	const some = " from (select n from c limit 20000) s"
 	naive := task{Name: "value_counts, integer, the first 20,000 rows", ways: []way{
-		{Name: "headroom.value_counts", ours: true, sql: "select headroom.value_counts(n)" + some},
+		{Name: "headroom.value_counts(x)", ours: true, sql: "select headroom.value_counts(n)" + some},
 		{Name: "naive aggregate", sql: "select naive_counts(n)" + some, first: 3},
 	}}
 	distinct := func(col string) task {
@@ -174,6 +175,7 @@ func tasks() []task {
 		return task{Name: "distinct, 1,000 keys, " + col, ways: []way{
 			{Name: "headroom.distinct_keys", ours: true, sql: "select count(*), max(k ->> '" + col + "') from headroom.distinct_keys('k', '" + col + "') k"},
 			{Name: "headroom.distinct_rows", ours: true, sql: "select count(*), max(" + col + ")::text from headroom.distinct_rows(null::k, '" + col + "')"},
+			{Name: "headroom.distinct_after, one page", ours: true, sql: "select count(*), max(k ->> '" + col + "') from headroom.distinct_after('k', null, 2000, '" + col + "') k"},
 			{Name: "headroom.distinct_query", ours: true, sql: "query:" + col},
 			{Name: "recursive query by hand", sql: hand},
 			{Name: "SELECT DISTINCT", sql: "select count(*), max(" + col + ")::text from (select distinct " + col + " from k) s", first: 3},
@@ -236,7 +238,7 @@ func (r *result) compare() {
 		r.Figures[i].Median = median(r.Figures[i].Seconds)
 	}
 	for i, f := range r.Figures {
-		line := fmt.Sprintf("  %-30s %9.1f ms (CPU %8.1f ms)", f.Way, 1000*f.Median, 1000*f.CPU)
+		line := fmt.Sprintf("  %-36s %9.1f ms (CPU %8.1f ms)", f.Way, 1000*f.Median, 1000*f.CPU)
 		if f.Ours {
 			r.Figures[i].Ratios = map[string]float64{}
 			for _, peer := range r.Figures {
@@ -273,39 +275,6 @@ func cpuOf(c *pgx.Conn) float64 {
 		return 0
 	}
 	return ns / 1e9
-}
-
-// firstRow measures a cursor's first row, over all rows of the table as keys:
-// what streams does not read them.
-func firstRow(ctx context.Context, c *pgx.Conn, rounds int) ([]figure, error) {
-	var out []figure
-	fmt.Println("first row of a cursor over every (device, ts)")
-	for _, w := range []way{
-		{Name: "headroom.distinct_keys", ours: true, sql: "select * from headroom.distinct_keys('k', 'device', 'ts')"},
-		{Name: "headroom.distinct_rows", ours: true, sql: "select * from headroom.distinct_rows(null::k, 'device', 'ts')"},
-		{Name: "SELECT DISTINCT", sql: "select distinct device, ts from k"},
-	} {
-		f := figure{Way: w.Name, Ours: w.ours}
-		for range rounds {
-			tx, err := c.Begin(ctx)
-			if err != nil {
-				return nil, err
-			}
-			start := time.Now()
-			_, err = tx.Exec(ctx, "declare f cursor for "+w.sql)
-			if err == nil {
-				_, err = tx.Exec(ctx, "fetch 1 from f")
-			}
-			f.Seconds = append(f.Seconds, time.Since(start).Seconds())
-			if rerr := tx.Rollback(ctx); err != nil || rerr != nil {
-				return nil, fmt.Errorf("%s: %w", w.Name, err)
-			}
-		}
-		f.Median = median(f.Seconds)
-		fmt.Printf("  %-30s %9.1f ms\n", f.Way, 1000*f.Median)
-		out = append(out, f)
-	}
-	return out, nil
 }
 
 func median(v []float64) float64 {

@@ -174,8 +174,12 @@ var ValueCounts = &lab.Lab{
 				{Name: "naive aggregate", Doc: "An aggregate in SQL that raises the value's count with jsonb_set, row by row.", Run: q.run("select naive_counts(v) from measured")},
 				{Name: "GROUP BY", Doc: "A subquery that groups, and jsonb_object_agg over it.", Run: q.run("select jsonb_object_agg(v, n) from (select v, count(*) n from measured where v is not null group by v) g")},
 				{Name: "value_counts", Doc: "The aggregate `headroom.value_counts` of the SQL kit.", Run: q.run("select headroom.value_counts(v) from measured")},
+				{Name: "of a table", Doc: "The function `headroom.value_counts(table, column)` of the SQL kit, which groups.", Run: q.run("select headroom.value_counts('measured', 'v')")},
 			},
-			Claims: []lab.Claim{{Text: "the SQL kit, against grouping by hand", Arm: "value_counts", Over: "GROUP BY"}},
+			Claims: []lab.Claim{
+				{Text: "the SQL kit, against grouping by hand", Arm: "value_counts", Over: "GROUP BY"},
+				{Text: "the same of a whole table", Arm: "of a table", Over: "GROUP BY"},
+			},
 			Setup: func(ctx context.Context, s *lab.Stand, say func(string)) error {
 				say(fmt.Sprintf("making %d rows", rows))
 				if err := kit(ctx, s); err != nil {
