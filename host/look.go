@@ -13,6 +13,15 @@ var Looks = [][]string{
 	{"systemctl", "show"},
 	{"systemctl", "is-active"},
 	{"systemctl", "is-enabled"},
+	// The state of RAID controllers; without a log in the working folder.
+	{"storcli64", "/call", "show", "J", "nolog"},
+	{"/opt/MegaRAID/storcli/storcli64", "/call", "show", "J", "nolog"},
+	{"perccli64", "/call", "show", "J", "nolog"},
+	{"/opt/MegaRAID/perccli/perccli64", "/call", "show", "J", "nolog"},
+	{"megacli", "-AdpAllInfo", "-aALL", "-NoLog"},
+	{"/opt/MegaRAID/MegaCli/MegaCli64", "-AdpAllInfo", "-aALL", "-NoLog"},
+	{"ssacli", "ctrl", "all", "show", "config"},
+	{"hpssacli", "ctrl", "all", "show", "config"},
 }
 
 // allowed says whether argv may be run by Look.

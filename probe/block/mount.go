@@ -40,9 +40,12 @@ var Mounts = &fact.Source[[]Mount]{
 var pseudo = []string{"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
 	"hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs", "tracefs"}
 
-// remote says whether asking for room may hang because another machine or
+// Pseudo says whether a kind of file system holds no files of anybody.
+func Pseudo(fsType string) bool { return slices.Contains(pseudo, fsType) }
+
+// Remote says whether asking for room may hang because another machine or
 // process must answer.
-func remote(fsType string) bool {
+func Remote(fsType string) bool {
 	for _, p := range []string{"nfs", "cifs", "smb", "ceph", "9p", "fuse", "afs", "glusterfs", "lustre", "gpfs", "virtiofs", "ocfs2", "gfs2"} {
 		if strings.HasPrefix(fsType, p) {
 			return true
@@ -56,7 +59,7 @@ func readMounts(r host.Reader) ([]Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := slices.DeleteFunc(ParseMounts(b), func(m Mount) bool { return slices.Contains(pseudo, m.FSType) })
+	out := slices.DeleteFunc(ParseMounts(b), func(m Mount) bool { return Pseudo(m.FSType) })
 	for i := range out {
 		fillSpace(r, &out[i])
 	}
@@ -65,7 +68,7 @@ func readMounts(r host.Reader) ([]Mount, error) {
 
 func fillSpace(r host.Reader, m *Mount) {
 	why := "not asked: another machine or process must answer, and may hang"
-	if !remote(m.FSType) {
+	if !Remote(m.FSType) {
 		sp, err := r.Space(m.Point)
 		if err == nil {
 			m.Size, m.Avail, m.Inodes, m.InodeFree = fact.Known(sp.Total), fact.Known(sp.Avail), fact.Known(sp.Inodes), fact.Known(sp.InodesAvail)
@@ -178,7 +181,7 @@ func noDevice(m Mount) string {
 		return "a container's layers; the data may be on any file system below it"
 	case m.FSType == "tmpfs":
 		return "it is memory"
-	case remote(m.FSType):
+	case Remote(m.FSType):
 		return "it comes over the network or from another process"
 	}
 	return "the kernel names none"

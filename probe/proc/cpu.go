@@ -54,8 +54,11 @@ func (t times) total() float64 {
 func parseStat(b []byte) (t times, cpus int64, err error) {
 	found := false
 	for line := range strings.Lines(string(b)) {
+		if !strings.HasPrefix(line, "cpu") {
+			continue // the line intr holds thousands of fields
+		}
 		f := strings.Fields(line)
-		if len(f) < 5 || !strings.HasPrefix(f[0], "cpu") {
+		if len(f) < 5 {
 			continue
 		}
 		if f[0] != "cpu" {

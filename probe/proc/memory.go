@@ -53,9 +53,9 @@ func readMemory(r host.Reader) (Memory, error) {
 	return m, nil
 }
 
-// parseMeminfo reads lines such as "MemTotal:  24684092 kB".
-func parseMeminfo(b []byte) (Memory, error) {
-	found := map[string]int64{}
+// meminfo reads lines such as "MemTotal:  24684092 kB"; sizes come in bytes.
+func meminfo(b []byte) map[string]int64 {
+	found := make(map[string]int64, 64)
 	pairs(b, func(name, value string) {
 		figure, kb := strings.CutSuffix(value, " kB")
 		n, err := strconv.ParseInt(strings.TrimSpace(figure), 10, 64)
@@ -67,6 +67,11 @@ func parseMeminfo(b []byte) (Memory, error) {
 		}
 		found[name] = n
 	})
+	return found
+}
+
+func parseMeminfo(b []byte) (Memory, error) {
+	found := meminfo(b)
 	var m Memory
 	if m.Total = found["MemTotal"]; m.Total == 0 {
 		return Memory{}, fmt.Errorf("read /proc/meminfo: it tells no MemTotal")

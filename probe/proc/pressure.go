@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"headroom/fact"
 	"headroom/fail"
@@ -39,17 +40,24 @@ var Pressures = &fact.Source[Pressure]{
 func readPressure(r host.Reader) (p Pressure, err error) {
 	for name, s := range map[string]*Stall{"cpu": &p.CPU, "memory": &p.Memory, "io": &p.IO} {
 		b, err := r.ReadFile("/proc/pressure/" + name)
-		if errors.Is(err, fail.ErrAbsent) {
-			return Pressure{}, fmt.Errorf("read /proc/pressure/%s: this kernel keeps no pressure figures (they came with Linux 4.20 and may need psi=1 on the kernel's command line): %w", name, fail.ErrAbsent)
-		}
 		if err != nil {
-			return Pressure{}, err
+			return Pressure{}, noPressure(name, err)
 		}
 		if *s, err = parseStall(b); err != nil {
 			return Pressure{}, fmt.Errorf("read /proc/pressure/%s: %w", name, err)
 		}
 	}
 	return p, nil
+}
+
+// noPressure explains why a pressure file cannot be read. Where the figures are
+// switched off, the file is there and reading it says "not supported".
+func noPressure(name string, err error) error {
+	if errors.Is(err, fail.ErrAbsent) || errors.Is(err, syscall.EOPNOTSUPP) {
+		return fail.Hint(fmt.Errorf("read /proc/pressure/%s: this kernel keeps no pressure figures (they came with Linux 4.20 and may need psi=1 on the kernel's command line): %w", name, fail.ErrAbsent),
+			"add psi=1 to the kernel's command line and restart the machine")
+	}
+	return err
 }
 
 // parseStall reads "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" and the

@@ -23,12 +23,16 @@ type System struct {
 // Systems is the fact "proc.system".
 var Systems = &fact.Source[System]{
 	Name: "proc.system", Doc: "kernel, distribution, virtualisation and uptime",
-	Read: func(_ context.Context, in *fact.In) (System, error) {
-		return System{
-			Kernel: text(in, "/proc/sys/kernel/osrelease"), OS: release(in), Virtual: virtual(in),
-			Container: container(in), Uptime: uptime(in),
-		}, nil
-	},
+	Read: func(_ context.Context, in *fact.In) (System, error) { return ReadSystem(in), nil },
+}
+
+// ReadSystem reads what runs here; each part tells for itself if it could not
+// be read.
+func ReadSystem(r host.Reader) System {
+	return System{
+		Kernel: text(r, "/proc/sys/kernel/osrelease"), OS: release(r), Virtual: virtual(r),
+		Container: container(r), Uptime: uptime(r),
+	}
 }
 
 func release(r host.Reader) fact.Opt[string] {

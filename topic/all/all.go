@@ -6,9 +6,12 @@ import (
 	"headroom/topic"
 	"headroom/topic/disk"
 	"headroom/topic/fastpath"
+	"headroom/topic/kernel"
 	"headroom/topic/memory"
+	"headroom/topic/network"
 	"headroom/topic/own"
 	"headroom/topic/postgres"
+	"headroom/topic/raid"
 )
 
 // Topics returns every topic, in the order in which they are shown.
@@ -16,6 +19,9 @@ func Topics() []topic.Topic {
 	return []topic.Topic{
 		disk.Topic,
 		memory.Topic,
+		kernel.Topic,
+		network.Topic,
+		raid.Topic,
 		postgres.Topic,
 		fastpath.Topic,
 		own.Topic,

@@ -6,6 +6,7 @@ import (
 	"headroom/change"
 	"headroom/check"
 	"headroom/fact"
+	"headroom/metric"
 	"headroom/probe/block"
 	"headroom/probe/place"
 	"headroom/probe/proc"
@@ -15,10 +16,11 @@ import (
 
 // Topic is disk.
 var Topic = topic.Topic{
-	Name:      "disk",
-	Title:     "Storage: queues, read-ahead, mount options, room, what shares a disk",
-	Facts:     []fact.Any{block.Devices, block.Mounts, place.Layouts, place.Latencies, proc.Boots},
-	Checks:    []*check.Check{rotationalFlag, scheduler, readAhead, noBarrier, nearlyFull, sharedDevice, atime},
-	Recipes:   []*change.Recipe{queueRecipe},
-	Workloads: []*trial.Workload{RandRead, SeqRead},
+	Name:       "disk",
+	Title:      "Storage: queues, read-ahead, mount options, room, what shares a disk",
+	Facts:      []fact.Any{block.Devices, block.Mounts, place.Layouts, place.Latencies, proc.Boots},
+	Checks:     []*check.Check{rotationalFlag, scheduler, readAhead, noBarrier, nearlyFull, sharedDevice, atime},
+	Recipes:    []*change.Recipe{queueRecipe},
+	Workloads:  []*trial.Workload{RandRead, SeqRead},
+	Collectors: []*metric.Collector{ioCollector, spaceCollector},
 }

@@ -7,6 +7,7 @@ import (
 	"headroom/change"
 	"headroom/check"
 	"headroom/fact"
+	"headroom/metric"
 	"headroom/probe/place"
 	"headroom/probe/proc"
 	"headroom/topic"
@@ -14,9 +15,10 @@ import (
 
 // Topic is memory.
 var Topic = topic.Topic{
-	Name:    "memory",
-	Title:   "Memory: swapping, overcommit, dirty pages, huge pages, NUMA",
-	Facts:   []fact.Any{proc.CPUs, proc.Memories, proc.Pressures, proc.Sysctls, proc.Boots, proc.Systems, place.Latencies},
-	Checks:  []*check.Check{shortage, swappiness, noSwap, overcommit, dirtyLimits, hugeAlways, zoneReclaim},
-	Recipes: []*change.Recipe{sysctlRecipe, thpRecipe},
+	Name:       "memory",
+	Title:      "Memory: swapping, overcommit, dirty pages, huge pages, NUMA",
+	Facts:      []fact.Any{proc.CPUs, proc.Memories, proc.Pressures, proc.Sysctls, proc.Boots, proc.Systems, place.Latencies},
+	Checks:     []*check.Check{shortage, swappiness, noSwap, overcommit, dirtyLimits, hugeAlways, zoneReclaim},
+	Recipes:    []*change.Recipe{sysctlRecipe, thpRecipe},
+	Collectors: []*metric.Collector{useCollector, pagingCollector},
 }
