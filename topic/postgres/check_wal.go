@@ -93,6 +93,10 @@ func (l logLoad) filling() bool {
 	return l.cp.All() < 3 && l.window >= 20 && l.recent*l.timeout >= 2*l.perCheckpoint()
 }
 
+// usualImages stands for the share of whole pages where they are not counted
+// (PostgreSQL 13): a middle value, only for the order of findings.
+const usualImages = 0.5
+
 func (l logLoad) tellRequested(f *check.Finding, c pg.Config) {
 	every := l.cp.Since / float64(l.cp.All())
 	share := l.wal.ImageShare(l.page)
@@ -102,6 +106,9 @@ func (l logLoad) tellRequested(f *check.Finding, c pg.Config) {
 		f.Summary += fmt.Sprintf("; up to %s of the log is pages written whole because of that", unit.Format(share, unit.Ratio))
 	}
 	f.Summary += "."
+	if !l.wal.Images.OK() {
+		share = usualImages
+	}
 	f.Worth = math.Min(0.9, 0.1+0.7*share*float64(l.cp.Requested)/float64(l.cp.All()))
 	if every < l.timeout/2 && (share >= 0.3 || l.compressed) {
 		f.Severity = check.Warning
