@@ -1,0 +1,281 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+)
+
+// A column of whole numbers, packed so that plain SQL can read it, too
+// (headroom._ints):
+//
+//	head    1 byte: order (bits 0–1), flat (bit 2)
+//	fields  order 1: the first number; order 2: the first number and the first difference
+//	base    the least of the differences of that order (order 0: of the numbers)
+//	widths  unless flat: one byte for each block of 32 differences, bits for one of them
+//	bits    unless flat: difference minus base, most significant bit first, blocks without a gap
+//
+// A field is a length byte (0 to 8) and so many bytes of a big-endian two's
+// complement. How many numbers there are is kept by whoever keeps the column.
+const (
+	intsBlock = 32
+	intsFlat  = 4
+)
+
+var errPacked = errors.New("packed numbers are damaged")
+
+// packInts appends the numbers, in the order of differences that is smallest.
+func packInts(dst []byte, v []int64) []byte {
+	if len(v) == 0 {
+		return append(dst, intsFlat, 0)
+	}
+	var buf [2][]int64
+	best, diffs := measure(v, 0)
+	order, cur := 0, v
+	for o := 1; o <= 2 && o < len(v); o++ {
+		next, ok := differences(cur)
+		if !ok {
+			break
+		}
+		buf[o-1], cur = next, next
+		if m, _ := measure(cur, o); m < best {
+			best, order, diffs = m, o, cur
+		}
+	}
+	if order == 0 {
+		diffs = v
+	}
+	base, flat := least(diffs)
+	head := byte(order)
+	if flat {
+		head |= intsFlat
+	}
+	dst = append(dst, head)
+	if order > 0 {
+		dst = appendField(dst, v[0])
+	}
+	if order > 1 {
+		dst = appendField(dst, buf[0][0])
+	}
+	dst = appendField(dst, base)
+	if flat {
+		return dst
+	}
+	return appendBits(dst, diffs, base)
+}
+
+// differences returns v[i+1]-v[i]; not ok if one overflows.
+func differences(v []int64) ([]int64, bool) {
+	d := make([]int64, len(v)-1)
+	for i := range d {
+		x := v[i+1] - v[i]
+		if (v[i+1] >= v[i]) != (x >= 0) {
+			return nil, false
+		}
+		d[i] = x
+	}
+	return d, true
+}
+
+// measure is about how many bits the numbers take at an order.
+func measure(v []int64, order int) (int, []int64) {
+	base, flat := least(v)
+	cost := order * 24
+	if flat {
+		return cost, v
+	}
+	for len(v) > 0 {
+		n := min(intsBlock, len(v))
+		cost += 8 + n*width(v[:n], base)
+		v = v[n:]
+	}
+	return cost, v
+}
+
+// least is the base: the least number, or 0 where the span is more than 63 bits.
+func least(v []int64) (base int64, flat bool) {
+	lo, hi := v[0], v[0]
+	for _, x := range v[1:] {
+		lo, hi = min(lo, x), max(hi, x)
+	}
+	if lo < 0 && hi > math.MaxInt64+lo {
+		return 0, false
+	}
+	return lo, lo == hi
+}
+
+func width(v []int64, base int64) int {
+	var all uint64
+	for _, x := range v {
+		all |= uint64(x - base)
+	}
+	return bits.Len64(all)
+}
+
+func appendBits(dst []byte, v []int64, base int64) []byte {
+	at := len(dst)
+	for i := 0; i < len(v); i += intsBlock {
+		dst = append(dst, byte(width(v[i:min(i+intsBlock, len(v))], base)))
+	}
+	var acc uint64 // the high `have` bits are to be written
+	have := 0
+	for i, x := range v {
+		w := int(dst[at+i/intsBlock])
+		if w == 0 {
+			continue
+		}
+		u := uint64(x-base) << (64 - w)
+		acc |= u >> have
+		if have+w < 64 {
+			have += w
+			continue
+		}
+		dst = binary.BigEndian.AppendUint64(dst, acc)
+		acc = u << (64 - have) // 0 where have is 0
+		have += w - 64
+	}
+	for ; have > 0; have -= 8 {
+		dst = append(dst, byte(acc>>56))
+		acc <<= 8
+	}
+	return dst
+}
+
+func appendField(dst []byte, v int64) []byte {
+	n := 0
+	if v != 0 {
+		n = (bits.Len64(uint64(v^(v>>63))))/8 + 1
+	}
+	dst = append(dst, byte(n))
+	for i := n - 1; i >= 0; i-- {
+		dst = append(dst, byte(v>>(8*i)))
+	}
+	return dst
+}
+
+func readField(src []byte) (v int64, rest []byte, err error) {
+	if len(src) == 0 || src[0] > 8 || len(src) < 1+int(src[0]) {
+		return 0, nil, errPacked
+	}
+	n := int(src[0])
+	if n > 0 {
+		v = int64(int8(src[1]))
+		for _, b := range src[2 : 1+n] {
+			v = v<<8 | int64(b)
+		}
+	}
+	return v, src[1+n:], nil
+}
+
+// unpackInts appends n numbers to dst.
+func unpackInts(dst []int64, src []byte, n int) ([]int64, error) {
+	if len(src) == 0 || n < 0 {
+		return dst, errPacked
+	}
+	order, flat := int(src[0]&3), src[0]&intsFlat != 0
+	src = src[1:]
+	var f [3]int64 // first number, first difference, base; what is missing is 0
+	var err error
+	for i := range order + 1 {
+		at := i
+		if i == order {
+			at = 2
+		}
+		if f[at], src, err = readField(src); err != nil {
+			return dst, err
+		}
+	}
+	if n == 0 {
+		return dst, nil
+	}
+	if order > 2 || n < order {
+		return dst, errPacked
+	}
+	start := len(dst)
+	if order > 0 {
+		dst = append(dst, f[0])
+	}
+	if order > 1 {
+		dst = append(dst, f[0]+f[1])
+	}
+	if dst, err = unpackBits(dst, src, n-order, f[2], flat); err != nil {
+		return dst[:start], err
+	}
+	integrate(dst[start:], order)
+	return dst, nil
+}
+
+// integrate makes numbers of differences; the first `order` are numbers already.
+func integrate(v []int64, order int) {
+	switch order {
+	case 1:
+		for i := 1; i < len(v); i++ {
+			v[i] += v[i-1]
+		}
+	case 2:
+		for i := 2; i < len(v); i++ {
+			v[i] += 2*v[i-1] - v[i-2]
+		}
+	}
+}
+
+func unpackBits(dst []int64, src []byte, n int, base int64, flat bool) ([]int64, error) {
+	if flat {
+		for range n {
+			dst = append(dst, base)
+		}
+		return dst, nil
+	}
+	blocks := (n + intsBlock - 1) / intsBlock
+	if len(src) < blocks {
+		return dst, errPacked
+	}
+	widths, src := src[:blocks], src[blocks:]
+	total := 0
+	for i, w := range widths {
+		if w > 64 {
+			return dst, errPacked
+		}
+		total += int(w) * min(intsBlock, n-i*intsBlock)
+	}
+	if len(src) < (total+7)/8 {
+		return dst, errPacked
+	}
+	r := bitReader{src: src}
+	for i := range n {
+		dst = append(dst, base+int64(r.take(int(widths[i/intsBlock]))))
+	}
+	return dst, nil
+}
+
+// bitReader hands out bits, most significant first; the caller knows how many
+// there are.
+type bitReader struct {
+	src  []byte
+	acc  uint64
+	have int
+}
+
+func (r *bitReader) take(w int) uint64 {
+	if w == 0 {
+		return 0
+	}
+	if w > 56 { // more than refills at once
+		hi := r.take(w - 32)
+		return hi<<32 | r.take(32)
+	}
+	for r.have < w {
+		if len(r.src) >= 4 && r.have <= 32 {
+			r.acc |= uint64(binary.BigEndian.Uint32(r.src)) << (32 - r.have)
+			r.src, r.have = r.src[4:], r.have+32
+			continue
+		}
+		r.acc |= uint64(r.src[0]) << (56 - r.have)
+		r.src, r.have = r.src[1:], r.have+8
+	}
+	u := r.acc >> (64 - w)
+	r.acc <<= w
+	r.have -= w
+	return u
+}

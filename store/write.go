@@ -1,0 +1,349 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"headroom/fail"
+	"headroom/metric"
+)
+
+// How far a point's time may be from our clock, or from the newest point that
+// is stored where our clock jumped. It bounds the number of partitions.
+const (
+	takePast   = 35 * day
+	takeFuture = 2 * day
+)
+
+// BatchMemory is how long the store remembers a batch's ID: a queue must not
+// hold a message for longer, or a redelivery would be stored twice.
+const BatchMemory = 8 * day
+
+const hotRow = 4096 // points in one row of a hot table
+
+// Write stores batches in one transaction, each once: those whose ID is there
+// already are passed over. When it returns nil they are on disk. After an
+// error none is stored, or all are and the next Write passes them over.
+// IsPermanent tells whether repeating can help. Of two points of a series at
+// one time, the one written later wins.
+func (s *Store) Write(ctx context.Context, batches []*metric.Batch) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	err := s.write(ctx, batches)
+	if err != nil && missing(err) { // dropped by somebody: make it anew, once
+		if err = s.restoreTables(ctx); err == nil {
+			err = s.write(ctx, batches)
+		}
+	}
+	if err != nil {
+		if missing(err) {
+			err = transient(err)
+		}
+		return fmt.Errorf("write to the store: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) restoreTables(ctx context.Context) error {
+	if s.writer == nil {
+		return transient(errors.New("the connection was lost"))
+	}
+	if err := s.ensure(ctx); err != nil {
+		return err
+	}
+	return s.todaysBatches(ctx)
+}
+
+// todaysBatches makes the partitions that the IDs of now and soon go to, by
+// the server's clock.
+func (s *Store) todaysBatches(ctx context.Context) error {
+	var now time.Time
+	if err := s.writer.QueryRow(ctx, "select now()").Scan(&now); err != nil {
+		return err
+	}
+	for _, at := range []time.Time{now, now.Add(day)} {
+		if err := batchTable.create(ctx, s.writer, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready brings the writer's connection back if it broke.
+func (s *Store) ready(ctx context.Context) error {
+	if s.writer != nil && s.writer.IsClosed() {
+		s.drop()
+	}
+	if s.writer == nil {
+		if err := s.take(ctx); err != nil {
+			return err
+		}
+	}
+	if b := s.head.size(); b > 3*s.o.HeadBytes {
+		return transient(fail.Hint(fmt.Errorf("%d MiB of points wait to be packed: %w", b>>20, errors.Join(s.passErr(), errBehind)), "see the log for why packing fails"))
+	}
+	return nil
+}
+
+var errBehind = errors.New("packing is behind")
+
+func (s *Store) write(ctx context.Context, batches []*metric.Batch) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	tx, err := s.writer.Begin(ctx)
+	if err != nil {
+		s.drop()
+		return transient(err)
+	}
+	defer func() { // a rollback that fails ends the session, and with it the transaction
+		if tx.Rollback(ctx) != nil && s.writer != nil && s.writer.IsClosed() {
+			s.drop()
+		}
+	}()
+	fresh, err := s.unknown(ctx, tx, batches)
+	if err != nil || len(fresh) == 0 {
+		return err
+	}
+	w, err := s.collect(fresh)
+	if err != nil {
+		return err
+	}
+	if err := s.register(ctx, tx, w); err != nil {
+		return err
+	}
+	if err := s.put(ctx, tx, w, fresh); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		// Nobody knows whether it counts: the next hold reads what is there.
+		s.drop()
+		return transient(err)
+	}
+	s.apply(w)
+	return nil
+}
+
+// unknown returns the batches that are not stored yet, each once.
+func (s *Store) unknown(ctx context.Context, tx pgx.Tx, batches []*metric.Batch) ([]*metric.Batch, error) {
+	ids := make([][16]byte, len(batches))
+	for i, b := range batches {
+		ids[i] = b.ID
+	}
+	rows, err := tx.Query(ctx, "select id from headroom.store_batch where id = any($1)", ids)
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return nil, err
+	}
+	seen := map[metric.ID]bool{}
+	for _, id := range found {
+		seen[id] = true
+	}
+	var fresh []*metric.Batch
+	for _, b := range batches {
+		if !seen[b.ID] {
+			seen[b.ID] = true
+			fresh = append(fresh, b)
+		}
+	}
+	return fresh, nil
+}
+
+// work is what one Write brings, in the order of writing.
+type work struct {
+	rows    []metric.Row
+	hashes  []uint64
+	points  int
+	strange []int // rows whose series is to be looked up, one for each series
+}
+
+func (s *Store) collect(batches []*metric.Batch) (*work, error) {
+	w := &work{}
+	n := 0
+	for _, b := range batches {
+		n += len(b.Rows)
+	}
+	w.rows, w.hashes = make([]metric.Row, 0, n), make([]uint64, 0, n)
+	now, newest := s.o.Now().UnixMilli(), s.head.latest()
+	met := map[int64]uint64{}
+	for _, b := range batches {
+		for i := range b.Rows {
+			r := b.Rows[i]
+			if err := takes(r, now, newest); err != nil {
+				return nil, permanent(fmt.Errorf("batch %s from %s: %w", b.ID, b.Origin, err))
+			}
+			if err := s.known(w, r, met); err != nil {
+				return nil, permanent(fmt.Errorf("batch %s from %s: %w", b.ID, b.Origin, err))
+			}
+			w.points += len(r.Points)
+		}
+	}
+	return w, nil
+}
+
+func takes(r metric.Row, now, newest int64) error {
+	for _, p := range r.Points {
+		near := func(clock int64) bool {
+			return p.At > clock-takePast.Milliseconds() && p.At < clock+takeFuture.Milliseconds()
+		}
+		switch {
+		case math.IsNaN(p.Value) || math.IsInf(p.Value, 0):
+			return fmt.Errorf("series %s: %v is not a number that is kept", r.Series, p.Value)
+		case p.At <= 0 || !near(now) && (newest == 0 || !near(newest)):
+			return fmt.Errorf("series %s: a point of %s is too far from now", r.Series, time.UnixMilli(p.At).UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// known notes a row, and its series if that has to be looked up.
+func (s *Store) known(w *work, r metric.Row, met map[int64]uint64) error {
+	id, hash := r.Series.ID(), maphash.String(s.seed, r.Series.Key())
+	have := s.head.hash(id)
+	if have == 0 {
+		have = met[id]
+	}
+	if have == 0 {
+		met[id], w.strange = hash, append(w.strange, len(w.rows))
+	} else if have != hash {
+		return fmt.Errorf("series %s has the id %d, which another series has already", r.Series, id)
+	}
+	w.rows, w.hashes = append(w.rows, r), append(w.hashes, hash)
+	return nil
+}
+
+// register stores series that are new here, and refuses one whose id belongs
+// to another key.
+func (s *Store) register(ctx context.Context, tx pgx.Tx, w *work) error {
+	if len(w.strange) == 0 {
+		return nil
+	}
+	n := len(w.strange)
+	ids, names, labels, keys, firsts := make([]int64, n), make([]string, n), make([]string, n), make([]string, n), make([]time.Time, n)
+	byID := make(map[int64]string, n)
+	for i, at := range w.strange {
+		r := w.rows[at]
+		ids[i], names[i], keys[i] = r.Series.ID(), r.Series.Name, r.Series.Key()
+		if labels[i] = labelsJSON(r.Series); len(r.Points) > 0 {
+			firsts[i] = time.UnixMilli(r.Points[0].At)
+		} else {
+			firsts[i] = s.o.Now()
+		}
+		byID[ids[i]] = keys[i]
+	}
+	rows, err := tx.Query(ctx, "select id, key from headroom.series where id = any($1)", ids)
+	if err != nil {
+		return err
+	}
+	var id int64
+	var key string
+	have := 0
+	if _, err := pgx.ForEachRow(rows, []any{&id, &key}, func() error {
+		have++
+		if byID[id] != key {
+			return permanent(fmt.Errorf("series %s has the id %d, which the stored series %s has already", byID[id], id, key))
+		}
+		return nil
+	}); err != nil || have == n {
+		return err
+	}
+	if s.nids += int64(n - have); s.nids > s.o.MaxSeries {
+		s.nids -= int64(n - have)
+		return permanent(fail.Hint(fmt.Errorf("%d series are stored, and %d more would be over the limit of %d; the first is %s", s.nids, n-have, s.o.MaxSeries, keys[0]),
+			"a label that never repeats (a request's id, a time) is the usual cause: drop it where it is made"))
+	}
+	_, err = tx.Exec(ctx, `insert into headroom.series (id, name, labels, key, first)
+		select i, n, l::jsonb, k, f from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) u(i, n, l, k, f)
+		on conflict (id) do nothing`, ids, names, labels, keys, firsts)
+	return err
+}
+
+func labelsJSON(s *metric.Series) string {
+	m := make(map[string]string, len(s.Labels))
+	for _, l := range s.Labels {
+		m[l.Name] = l.Value
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("BUG: labels of valid UTF-8 that JSON refuses: " + err.Error())
+	}
+	return string(b)
+}
+
+// put copies the points into the hot table and notes the batches.
+func (s *Store) put(ctx context.Context, tx pgx.Tx, w *work, fresh []*metric.Batch) error {
+	var out copyRows
+	out.reset()
+	flat := make([]hotPoint, 0, hotRow)
+	for _, r := range w.rows {
+		id := r.Series.ID()
+		for _, p := range r.Points {
+			flat = append(flat, hotPoint{id, p.At, p.Value})
+			if len(flat) == hotRow {
+				hotRows(&out, s.seq+1, flat)
+				flat = flat[:0]
+			}
+		}
+	}
+	hotRows(&out, s.seq+1, flat)
+	out.end()
+	if w.points > 0 {
+		if _, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(out.buf), s.hotCopy()); err != nil {
+			return err
+		}
+	}
+	ids := make([][16]byte, len(fresh))
+	for i, b := range fresh {
+		ids[i] = b.ID
+	}
+	_, err := tx.Exec(ctx, "insert into headroom.store_batch (id) select unnest($1::uuid[])", ids)
+	return err
+}
+
+func (s *Store) hotCopy() string {
+	return fmt.Sprintf("copy headroom.store_hot_%d (seq, series, at, value) from stdin with (format binary)", s.hot)
+}
+
+type hotPoint struct {
+	series, at int64
+	value      float64
+}
+
+func hotRows(out *copyRows, seq int64, ps []hotPoint) {
+	for len(ps) > 0 {
+		part := ps[:min(hotRow, len(ps))]
+		ps = ps[len(part):]
+		out.row(4)
+		out.int8(seq)
+		out.array8(oidInt8, len(part), func(i int) uint64 { return uint64(part[i].series) })
+		out.array8(oidInt8, len(part), func(i int) uint64 { return uint64(part[i].at) })
+		out.array8(oidFloat8, len(part), func(i int) uint64 { return math.Float64bits(part[i].value) })
+	}
+}
+
+// apply adds what was committed to the head.
+func (s *Store) apply(w *work) {
+	s.seq++
+	h := s.head
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, r := range w.rows {
+		e := h.entry(r.Series.ID(), w.hashes[i])
+		e.hash = w.hashes[i]
+		for _, p := range r.Points {
+			p.Value += 0 // -0 becomes 0, as the packed form has no place for it
+			h.add(e, p)
+		}
+	}
+}
