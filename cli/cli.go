@@ -130,6 +130,7 @@ See it all at work on a private server that is thrown away: headroom demo`,
 	root.AddCommand(a.load())
 	root.AddCommand(a.ingest())
 	root.AddCommand(a.sql())
+	root.AddCommand(a.up(), a.agent())
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -22,6 +22,8 @@ type config struct {
 	FailOn string `toml:"fail-on"` // default of check --fail-on
 	Budget string `toml:"budget"`  // default of try --budget
 	Probe  *bool  `toml:"probe"`   // false: never measure the disk when looking
+
+	Up upConfig `toml:"up"` // headroom up and agent
 }
 
 func readConfig() (config, error) {
@@ -58,7 +60,7 @@ func tomlReason(err error) string {
 	var strict *toml.StrictMissingError
 	if errors.As(err, &strict) && len(strict.Errors) > 0 {
 		row, _ := strict.Errors[0].Position()
-		return fmt.Sprintf("line %d: unknown key %q (known: db, fail-on, budget, probe)", row, strings.Join(strict.Errors[0].Key(), "."))
+		return fmt.Sprintf("line %d: unknown key %q (known: db, fail-on, budget, probe, and [up] with those of its flags)", row, strings.Join(strict.Errors[0].Key(), "."))
 	}
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {

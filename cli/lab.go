@@ -122,6 +122,7 @@ func (a *app) runLab(ctx context.Context, l *lab.Lab, given *labbing, rows bool)
 	res, err := lab.Run(ctx, l, o, labEnv(), progress.Event)
 	progress.Done()
 	if res != nil && len(res.Turns) > 0 {
+		a.keepResult("lab "+l.Name, res.Started, res.Save)
 		if perr := errors.Join(out.Print("Headroom: lab "+l.Name, report.Lab(res)), write(saved, res)); perr != nil {
 			return errors.Join(err, perr)
 		}

@@ -122,6 +122,7 @@ func (a *app) runTry(ctx context.Context, t *trying, words []string) error {
 	res, err := trial.Run(ctx, exp, env, progress.Event)
 	progress.Done()
 	if res != nil && len(res.Rounds) > 0 {
+		a.keepResult(res.Name, res.Started, res.Save)
 		if perr := errors.Join(out.Print("Headroom: trial", report.Trial(res)), saveBench(bench, res)); perr != nil {
 			return errors.Join(err, perr)
 		}

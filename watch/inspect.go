@@ -10,6 +10,7 @@ import (
 	"headroom/fact"
 	"headroom/host"
 	"headroom/topic/all"
+	"headroom/web/api"
 )
 
 // How often the checks are put again. The disk is measured at the start and
@@ -19,15 +20,6 @@ const (
 	probeEvery   = 6 * time.Hour
 	inspectLimit = time.Minute
 )
-
-// Inspection is what all checks said of the machine or of one server on it.
-type Inspection struct {
-	Host    string        `json:"host"`
-	Server  string        `json:"server,omitempty"` // "" for the machine itself
-	At      time.Time     `json:"at"`
-	Seconds float64       `json:"seconds"` // it took
-	Outcome check.Outcome `json:"outcome"`
-}
 
 // checksFor lists the checks about servers, or those about the machine, and
 // the facts they need.
@@ -48,7 +40,7 @@ func checksFor(server bool) (checks []*check.Check, needs []fact.Any) {
 
 // inspect puts the checks to the machine (server is "") or to one server that
 // r is connected to. It changes nothing.
-func inspect(ctx context.Context, r host.Reader, server, version string, probe bool) (Inspection, error) {
+func inspect(ctx context.Context, r host.Reader, server, version string, probe bool) (api.Inspection, error) {
 	ctx, stop := context.WithTimeout(ctx, inspectLimit)
 	defer stop()
 	name, _ := os.Hostname()
@@ -56,7 +48,7 @@ func inspect(ctx context.Context, r host.Reader, server, version string, probe b
 	checks, needs := checksFor(server != "")
 	set, err := fact.Gather(ctx, r, fact.Options{Probes: probe, Host: name, Version: version}, needs...)
 	if err != nil {
-		return Inspection{}, err
+		return api.Inspection{}, err
 	}
-	return Inspection{Host: name, Server: server, At: began, Seconds: time.Since(began).Seconds(), Outcome: check.Run(set, checks)}, nil
+	return api.Inspection{Host: name, Server: server, At: began, Seconds: time.Since(began).Seconds(), Outcome: check.Run(set, checks)}, nil
 }

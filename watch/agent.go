@@ -1,0 +1,108 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"headroom/agent"
+	"headroom/fail"
+	"headroom/host"
+	"headroom/queue"
+)
+
+// AgentOptions says what `headroom agent` does.
+type AgentOptions struct {
+	Dirs       host.Dirs
+	Version    string
+	To         string // address of the other Headroom
+	CA         string // file of certificates to trust
+	TokenFile  string // asked anew for each request
+	Token      string // where there is no file
+	QueueBytes int64  // 0: 512 MiB
+	Servers    []string
+	Say        func(string)
+}
+
+// agentQueue is what an agent keeps by default while the other is away: about
+// two weeks of one machine.
+const agentQueue = 512 << 20
+
+// Agent collects and sends until the context ends, and returns nil then.
+func Agent(ctx context.Context, o AgentOptions) error {
+	if o.QueueBytes == 0 {
+		o.QueueBytes = agentQueue
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("tell this machine's name: %w", err)
+	}
+	if _, err := o.token(); err != nil {
+		return err
+	}
+	p := agentPlace(o.Dirs)
+	release, err := p.hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	q, err := queue.Open(ctx, queue.Options{Dir: p.path("queue"), MaxBytes: o.QueueBytes, Note: o.Say})
+	if err != nil {
+		return err
+	}
+	ship, err := agent.NewShipper(agent.ShipOptions{URL: o.To, CA: o.CA, Queue: q, Host: name, Token: o.tokenOr})
+	if err != nil {
+		return errors.Join(err, q.Close())
+	}
+	runner := agent.New(agent.Options{
+		Reader: host.Open(host.Options{}), Host: name, Collectors: collectors(),
+		Find: finder(o.Dirs, o.Servers), Sink: ship.Put, Final: permanentPut,
+	})
+	o.Say("sending what is read here to " + o.To)
+	return o.run(ctx, q, runner, ship)
+}
+
+func (o AgentOptions) run(ctx context.Context, q queue.Queue, runner *agent.Runner, ship *agent.Shipper) error {
+	outer, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var ended sync.WaitGroup
+	begin(outer, &ended, []part{{"collectors", runner.Run}, {"sending", ship.Run}, {"news", func(ctx context.Context) error { return tellShip(ctx, ship, o.Say) }},
+		{"watchdog", func(ctx context.Context) error { return watchdog(ctx, func() bool { return true }) }}}, stop)
+	ready("sending to " + o.To)
+	<-outer.Done()
+	stopping()
+	ended.Wait()
+	err := context.Cause(outer)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, q.Close())
+}
+
+// token reads the token.
+func (o AgentOptions) token() (string, error) {
+	if o.TokenFile == "" {
+		if o.Token == "" {
+			return "", fail.With(fail.Hint(errors.New("send: no token given"), "make one over there with: headroom up token create NAME --scope write; then --token-file FILE or HEADROOM_TOKEN"), fail.Usage)
+		}
+		return o.Token, nil
+	}
+	b, err := os.ReadFile(o.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// tokenOr is token for a request: one that cannot be read now is sent as none,
+// and the refusal is told.
+func (o AgentOptions) tokenOr() string {
+	t, err := o.token()
+	if err != nil {
+		return ""
+	}
+	return t
+}

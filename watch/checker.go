@@ -1,0 +1,98 @@
+package watch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"headroom/agent"
+	"headroom/host"
+	"headroom/metric"
+	"headroom/web/api"
+)
+
+// checker puts the checks to the machine and its servers, at the start and
+// every few minutes. The newest answers are kept.
+type checker struct {
+	version string
+	every   time.Duration
+	targets func() []agent.Target
+	say     func(string)
+
+	mu     sync.Mutex
+	latest map[string]api.Inspection
+}
+
+// list returns the newest answers, the machine's first.
+func (c *checker) list() []api.Inspection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]api.Inspection, 0, len(c.latest))
+	for _, i := range c.latest {
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b api.Inspection) int { return strings.Compare(a.Server, b.Server) })
+	return out
+}
+
+// run checks until the context ends. The disk is measured in the second round
+// at the earliest: the first is to be there within seconds.
+func (c *checker) run(ctx context.Context) error {
+	probed := time.Now().Add(-probeEvery)
+	soon := 2 * time.Second // servers found meanwhile are not to wait minutes
+	for round := 0; ; round++ {
+		probe := round > 1 && time.Since(probed) >= probeEvery
+		if probe {
+			probed = time.Now()
+		}
+		c.round(ctx, probe, round < 2)
+		pause := c.every
+		if round < 2 {
+			pause = soon
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// round puts the checks to everything; with only, to what has no answer yet.
+func (c *checker) round(ctx context.Context, probe, only bool) {
+	machine := host.Open(host.Options{})
+	defer machine.Close()
+	c.one(ctx, machine, "", probe, only)
+	for _, t := range c.targets() {
+		if t.Kind != metric.Postgres || t.DSN == "" || !t.Gone.IsZero() || t.Missing != "" {
+			continue
+		}
+		h := host.Open(host.Options{DSN: t.DSN, WithPG: true})
+		c.one(ctx, h, t.Name, probe, only)
+		h.Close()
+	}
+}
+
+func (c *checker) one(ctx context.Context, r host.Reader, server string, probe, only bool) {
+	c.mu.Lock()
+	_, has := c.latest[server]
+	c.mu.Unlock()
+	if only && has || ctx.Err() != nil {
+		return
+	}
+	in, err := inspect(ctx, r, server, c.version, probe)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.say("the checks could not be put: " + err.Error())
+		}
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.latest == nil {
+		c.latest = map[string]api.Inspection{}
+	}
+	c.latest[server] = in
+}

@@ -1,0 +1,114 @@
+package watch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"headroom/fail"
+	"headroom/host"
+	"headroom/web/auth"
+)
+
+// place is the folder of one running watcher: queue, tokens, sessions.
+type place struct{ dir string }
+
+func upPlace(d host.Dirs) place    { return place{filepath.Join(d.State, "up")} }
+func agentPlace(d host.Dirs) place { return place{filepath.Join(d.State, "agent")} }
+
+func (p place) path(name string) string { return filepath.Join(p.dir, name) }
+
+// make makes the folder, for its owner alone; what is above it may be passed
+// through.
+func (p place) make() error {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p.dir), 0o711), os.MkdirAll(p.dir, 0o700)); err != nil {
+		return fmt.Errorf("make the folder %s: %w", p.dir, err)
+	}
+	return nil
+}
+
+// hold takes the folder for this process until it ends; a second one is
+// refused and told who has it.
+func (p place) hold() (release func(), err error) {
+	if err := p.make(); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(p.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("take the folder %s: %w", p.dir, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		who, _ := os.ReadFile(p.path("lock"))
+		return nil, fail.With(fail.Hint(fmt.Errorf("take the folder %s: process %s has it", p.dir, strings.TrimSpace(string(who))),
+			"it is watched already: headroom up link prints a login link"), fail.Locked)
+	}
+	if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintln(os.Getpid()))); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the folder %s: %w", p.dir, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func writeAt(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
+}
+
+// Tokens are the tokens of programs that may talk to this machine's `up`.
+func Tokens(d host.Dirs) (*auth.Tokens, error) {
+	p := upPlace(d)
+	if err := p.make(); err != nil {
+		return nil, err
+	}
+	return auth.OpenTokens(p.path("tokens.json")), nil
+}
+
+// running is what a running `up` tells others on this machine.
+type running struct {
+	URL     string `json:"url"`
+	Changes bool   `json:"changes"` // plans may be applied from the page
+}
+
+func (p place) tell(r running) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return host.WriteDurable(p.path("running.json"), b, 0o600)
+}
+
+// Link makes a new login link for the page of a running `up`: good once, for
+// 15 minutes. fail.ErrAbsent if none was ever started here.
+func Link(d host.Dirs) (string, error) {
+	p := upPlace(d)
+	b, err := os.ReadFile(p.path("running.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fail.Hint(fmt.Errorf("make a login link: nothing runs here: %w", fail.ErrAbsent), "start it with: headroom up")
+	}
+	var r running
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a login link: %w", err)
+	}
+	return p.link(r)
+}
+
+// link makes a login link. Its session may apply plans only where the server
+// allows that.
+func (p place) link(r running) (string, error) {
+	scopes := []auth.Scope{auth.Read}
+	if r.Changes {
+		scopes = append(scopes, auth.Change)
+	}
+	code, err := auth.OpenSessions(p.path("sessions.json")).NewCode(scopes...)
+	if err != nil {
+		return "", fmt.Errorf("make a login link: %w", err)
+	}
+	return r.URL + "/login?code=" + code, nil
+}
