@@ -21,9 +21,12 @@ type Finder struct {
 	Reader host.Reader
 	// DSNs names further servers of PostgreSQL, here or elsewhere.
 	DSNs []string
-	// Skip lists folders of sockets that are passed over: our own private
-	// servers.
+	// Skip lists folders: servers with their sockets in or below them are
+	// passed over.
 	Skip []string
+	// All has the private servers of trials and labs found as well, which come
+	// and go.
+	All bool
 	// Knock tries to log in; nil: for real.
 	Knock func(ctx context.Context, kind metric.Target, dsn string) error
 

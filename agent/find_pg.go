@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,22 +65,36 @@ type postmaster struct {
 	known bool // whether at holds anything
 }
 
-// postmasters are the processes of PostgreSQL that no other one started.
-func (f *Finder) postmasters(ps []process) []postmaster {
+// throwaway is the data folder of a private server that Headroom starts for a
+// trial or a lab and removes after it.
+var throwaway = regexp.MustCompile(`/pg-[a-z0-9]{8}/data$`)
+
+// postmasters are the processes of PostgreSQL that no other one started;
+// passed are the folders of sockets of those that nobody wants to see.
+func (f *Finder) postmasters(ps []process) (out []postmaster, passed []string) {
 	byPID := map[int]bool{}
 	for _, p := range ps {
 		if p.name == "postgres" || p.name == "postmaster" {
 			byPID[p.pid] = true
 		}
 	}
-	var out []postmaster
 	for _, p := range ps {
-		if byPID[p.pid] && !byPID[p.parent] {
-			at, known := f.whereIs(p)
+		if !byPID[p.pid] || byPID[p.parent] {
+			continue
+		}
+		at, known := f.whereIs(p)
+		if f.skips(at.dir) || !f.All && throwaway.MatchString(p.option("-D", "")) {
+			passed = append(passed, at.dir)
+		} else {
 			out = append(out, postmaster{p, at, known})
 		}
 	}
-	return out
+	return out, passed
+}
+
+// skips says whether a folder of sockets is in one to pass over.
+func (f *Finder) skips(dir string) bool {
+	return slices.ContainsFunc(f.Skip, func(s string) bool { return dir == s || strings.HasPrefix(dir, s+"/") })
 }
 
 // whereIs reads postmaster.pid, which only the server's account and root may,
@@ -94,20 +109,31 @@ func (f *Finder) whereIs(p process) (place, bool) {
 			}
 		}
 	}
-	port, err := strconv.Atoi(p.option("-p", "--port"))
-	return place{dir: p.option("-k", ""), port: port}, err == nil
+	at := place{dir: p.option("-k", "")}
+	port := p.option("-p", "--port")
+	for _, a := range p.args { // -c name=value
+		if v, ok := strings.CutPrefix(a, "port="); ok {
+			port = v
+		}
+		if v, ok := strings.CutPrefix(a, "unix_socket_directories="); ok {
+			at.dir, _, _ = strings.Cut(v, ",")
+		}
+	}
+	var err error
+	at.port, err = strconv.Atoi(port)
+	return at, err == nil
 }
 
 // servers lists the servers of PostgreSQL that are not poolers.
 func (f *Finder) servers(ps []process, unix, tcp []listener, pools []*candidate) []*candidate {
-	masters := f.postmasters(ps)
+	masters, passed := f.postmasters(ps)
 	pooled := map[int]bool{}
 	for _, c := range pools {
 		pooled[c.port] = true
 	}
 	var places []place
 	for _, l := range unix {
-		if dir, port, ok := pgSocket(l.path); ok && !pooled[port] {
+		if dir, port, ok := pgSocket(l.path); ok && !pooled[port] && !f.skips(dir) && !slices.Contains(passed, dir) {
 			places = append(places, place{dir: dir, port: port})
 		}
 	}
@@ -129,9 +155,7 @@ func (f *Finder) servers(ps []process, unix, tcp []listener, pools []*candidate)
 		}
 	}
 	for _, p := range places {
-		if !slices.Contains(f.Skip, p.dir) {
-			out = append(out, server(p))
-		}
+		out = append(out, server(p))
 	}
 	return out
 }
