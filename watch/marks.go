@@ -23,7 +23,7 @@ const marksEvery = 15 * time.Second
 // when it moves, it was started again.
 var starts = map[string]string{
 	"host_boot_time_seconds": "boot",
-	"pg_start_time_seconds":  "restart",
+	"postgres_start_time_seconds":  "restart",
 }
 
 // marker finds what is drawn on the time axis of every chart: changes from the

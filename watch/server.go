@@ -21,7 +21,7 @@ import (
 
 // finder finds what runs here, and the servers that were named.
 func finder(o host.Dirs, servers []string) func(context.Context) []agent.Target {
-	f := &agent.Finder{Reader: host.Open(host.Options{}), DSNs: servers, Skip: []string{filepath.Join(o.State, "store")}}
+	f := &agent.Finder{Reader: host.Open(host.Options{}), DSNs: servers, Skip: []string{filepath.Join(o.State, "store"), filepath.Join(o.Cache, "pg")}}
 	return f.Find
 }
 
