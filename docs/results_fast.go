@@ -181,8 +181,8 @@ const (
 		"about 65 are the scan, 35 array_append, 65 unnest and 70 grouping (each step added by itself, PostgreSQL 15): GROUP BY pays for the first and the last only. " +
 		"array_append is the one built-in function that adds to a state in place that an unprivileged user may name; a state of any other kind is copied for each row, " +
 		"10 µs with ten different values, 120 µs and more with 100,000. Arrays have no such state, and are therefore left to the function. What the workers gathered is grouped in one process.\n\n" +
-		"Of a loose scan's key, 7.6 µs, some 5 are the rest of the leaf page, which a btree reads whole where one entry is wanted (2.8 µs where the key is the page's last): " +
-		"so 100 × SELECT DISTINCT needs more rows to a key than 10,000, for a query by hand, too. " +
+		"Of a loose scan's key on (device, ts), 7.6 µs, some 5 are the rest of the leaf page, which a btree reads whole where one entry is wanted (2.8 µs where the key is the page's last): " +
+		"so with 10,000 rows to a key a query by hand, too, is 60 to 110 × as fast as SELECT DISTINCT, and more so the more rows share a key. " +
 		"distinct_keys adds 0.6 ms to look up the index and to plan two queries, and 0.8 µs to a key to make its jsonb and pass it on; distinct_query and distinct_cursor run the bare query.\n"
 )
 
