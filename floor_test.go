@@ -29,10 +29,11 @@ var floors = []struct {
 	{10, []string{"topic/all", "report", "store"}, "the one list; no arithmetic in what is printed; numbers kept know nothing of who looks"},
 	{11, []string{"agent", "web/auth", "web/live"}, "collects and ships; who may do what; what is new now"},
 	{12, []string{"web/*"}, "answers and pages of what is stored"},
-	{13, []string{"web"}, "one server with one guard before all pages and answers"},
-	{14, []string{"watch"}, "joins collectors, queue, store and pages into one running thing"},
-	{15, []string{"cli"}, "verbs are thin: parse, call, print"},
-	{16, []string{"cmd/headroom", "docs", "bench/*"}, "entry points"},
+	{13, []string{"web/page"}, "pages show what the answers are made of"},
+	{14, []string{"web"}, "one server with one guard before all pages and answers"},
+	{15, []string{"watch"}, "joins collectors, queue, store and pages into one running thing"},
+	{16, []string{"cli"}, "verbs are thin: parse, call, print"},
+	{17, []string{"cmd/headroom", "docs", "bench/*"}, "entry points"},
 }
 
 // floorOf returns the floor of a package path below the module; an exact name
