@@ -28,7 +28,7 @@ var floors = []struct {
 	{9, []string{"topic/*"}, "topics never import topics"},
 	{10, []string{"topic/all", "report", "store"}, "the one list; no arithmetic in what is printed; numbers kept know nothing of who looks"},
 	{11, []string{"agent", "web/auth", "web/live"}, "collects and ships; who may do what; what is new now"},
-	{12, []string{"web/*"}, "answers and pages of what is stored"},
+	{12, []string{"web/*"}, "answers to programs"},
 	{13, []string{"web/page"}, "pages show what the answers are made of"},
 	{14, []string{"web"}, "one server with one guard before all pages and answers"},
 	{15, []string{"watch"}, "joins collectors, queue, store and pages into one running thing"},
