@@ -5,7 +5,7 @@ import "errors"
 // Why Open refuses a store that is there and answers.
 var (
 	// ErrHeld says that another process has the store; the error names it.
-	ErrHeld = errors.New("held by another")
+	ErrHeld = errors.New("held by another process")
 	// ErrNewer says that a newer program made the schema.
 	ErrNewer = errors.New("schema is newer")
 )
