@@ -15,7 +15,8 @@ var settingsCollector = collector("postgres.settings", "Settings that columns ar
 		col("postgres_setting", "A setting that is a plain number.", "reset_val"),
 		col("postgres_setting_info", "A setting that is a word.", "reset_val").labelled("setting", "value")),
 	of("pending", "pg_settings", []string{},
-		col("postgres_settings_pending_restart", "Settings that were changed and come into force at the next restart.", "pending_restart")))
+		col("postgres_settings_pending_restart", "Settings that were changed and come into force at the next restart.", "pending_restart"),
+		col("postgres_settings_masked", "Settings that our role, database or connection has values of its own for: the server's cannot be told, and have no point.", "source")))
 
 var databasesCollector = collector("postgres.databases", "What each database did: transactions, rows, blocks, temporary files, trouble.", 0, true,
 	of("databases", "pg_stat_database", []string{"database"},

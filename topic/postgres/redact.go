@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-var listOfLiterals = regexp.MustCompile(`\?(?: ?, ?\?)+`)
+var listOfLiterals = regexp.MustCompile(`\( ?\?(?: ?, ?\?)+( ?[,)])`)
 
 // Redact takes out of a statement what may be somebody's data or a secret:
-// literals become ?, lists of them "?, …", comments and line breaks a blank.
+// literals become ?, lists of them "(?, …)", comments and line breaks a blank.
 // Names, keywords and parameters ($1) stay. Text that ends within a literal,
 // as the server cuts long ones, ends in "…", and so does text that could be
 // read in two ways, from there on. The result is cut to limit characters.
@@ -16,7 +16,7 @@ func Redact(sql string, limit int) string {
 	s := scanner{in: sql}
 	for s.at < len(s.in) && s.step() {
 	}
-	text := listOfLiterals.ReplaceAllString(strings.TrimSpace(s.out.String()), "?, …")
+	text := listOfLiterals.ReplaceAllString(strings.TrimSpace(s.out.String()), "(?, …$1")
 	if r := []rune(text); len(r) > limit {
 		return string(r[:limit-1]) + "…"
 	}

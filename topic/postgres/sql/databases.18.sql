@@ -5,6 +5,7 @@ with d as (
                    when row_number() over (order by s.datid) <= 101 then s.datname::text
                    else '(others)' end as database
   from pg_catalog.pg_stat_database s
+  where s.datname is distinct from 'template0'
 )
 select database,
        sum(numbackends)::float8 as postgres_database_connections,

@@ -2,11 +2,11 @@ select s.slot_name::text as slot, s.slot_type as kind, coalesce(s.wal_status, 'u
        1::float8 as postgres_slot_info,
        s.active::int::float8 as postgres_slot_active,
        (coalesce(s.wal_status, '') = 'lost')::int::float8 as postgres_slot_lost,
-       greatest(0, pg_catalog.pg_wal_lsn_diff(case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
-                                                   else pg_catalog.pg_current_wal_lsn() end, s.restart_lsn))::float8 as postgres_slot_retained_bytes,
+       pg_catalog.pg_wal_lsn_diff(case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
+                                       else pg_catalog.pg_current_wal_lsn() end, s.restart_lsn)::float8 as postgres_slot_retained_bytes,
        s.safe_wal_size::float8 as postgres_slot_room_bytes,
        t.spill_bytes::float8 as postgres_slot_spilled_bytes_total,
-       case when s.active then 0 else greatest(0, extract(epoch from pg_catalog.clock_timestamp() - s.inactive_since)) end::float8 as postgres_slot_inactive_seconds
+       case when s.active then 0 else extract(epoch from pg_catalog.clock_timestamp() - s.inactive_since) end::float8 as postgres_slot_inactive_seconds
 from pg_catalog.pg_replication_slots s left join pg_catalog.pg_stat_replication_slots t on t.slot_name = s.slot_name
 order by s.slot_name
 limit 100

@@ -2,7 +2,7 @@ select coalesce(s.streaming, 0)::float8 as postgres_receiver_streaming, s.behind
        s.silent as postgres_receiver_silent_seconds
 from (select pg_catalog.pg_is_in_recovery() as standby) r
      left join (select (status = 'streaming')::int as streaming,
-                       greatest(0, pg_catalog.pg_wal_lsn_diff(latest_end_lsn, flushed_lsn))::float8 as behind,
-                       greatest(0, extract(epoch from pg_catalog.clock_timestamp() - last_msg_receipt_time))::float8 as silent
+                       pg_catalog.pg_wal_lsn_diff(latest_end_lsn, flushed_lsn)::float8 as behind,
+                       extract(epoch from pg_catalog.clock_timestamp() - last_msg_receipt_time)::float8 as silent
                 from pg_catalog.pg_stat_wal_receiver) s on true
 where r.standby
