@@ -97,15 +97,22 @@ func (f osFile) Size() (int64, error) {
 	return st.Size(), nil
 }
 
+// Free is the bytes that are free where a folder lies, 0 if that is not known.
+func Free(dir string) uint64 { return uint64(max(folder(dir).Free(), 0)) }
+
+// Writable says whether the disk of a folder has more than minFree bytes free
+// and takes and syncs a new file.
+func Writable(dir string, minFree int64) bool { return writable(folder(dir), minFree) }
+
 // noRoom says whether an error means that the disk, a quota or its inodes are
 // used up.
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrDiskFull)
 }
 
-// holdFolder makes the folder and locks it; a second opener is told who holds
-// it.
-func holdFolder(dir string) (release func() error, err error) {
+// Hold makes a queue's folder and locks it; who comes second gets ErrHeld, with
+// the process that holds it.
+func Hold(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}

@@ -62,7 +62,7 @@ type pace struct {
 // at a time; ErrHeld names the other.
 func Open(ctx context.Context, o Options) (Queue, error) {
 	o = o.WithDefaults()
-	release, err := holdFolder(o.Dir)
+	release, err := Hold(o.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -239,8 +239,7 @@ func (l *log) resume() {
 	if !paused {
 		return
 	}
-	free := l.disk.Free()
-	if free >= 0 && free < l.o.MinFree+probeBytes || !probe(l.disk) {
+	if !writable(l.disk, l.o.MinFree) {
 		return
 	}
 	l.mu.Lock()
@@ -249,7 +248,11 @@ func (l *log) resume() {
 	l.note("goes on: the disk takes data again")
 }
 
-func probe(d disk) bool {
+// writable writes and syncs a file and removes it.
+func writable(d disk, minFree int64) bool {
+	if free := d.Free(); free >= 0 && free < minFree+probeBytes {
+		return false
+	}
 	const name = "probe"
 	names, err := d.Names()
 	if err == nil && slices.Contains(names, name) {
