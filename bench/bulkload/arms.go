@@ -27,7 +27,7 @@ func (l *lab) experiments() []experiment {
 		}}
 	}
 	all := l.records
-	load := experiment{name: "load into an empty table, analyzed after", base: empty(), arms: []arm{
+	load := experiment{name: "load into an empty table, analyzed after", base: empty(), file: "people.tsv", arms: []arm{
 		ours("people.tsv", all),
 		{"COPY, indexes in place", func() error {
 			return l.steps(all, func() error { return l.copyIn("people.tsv") }, "vacuum analyze people")
@@ -40,7 +40,7 @@ func (l *lab) experiments() []experiment {
 			arm{"pgloader, drop indexes", func() error { return l.pgloader("people.tsv", all, true) }})
 	}
 	more := l.records + l.records/20
-	add := experiment{name: "append 5 % to a loaded table", base: l.loaded(), arms: []arm{
+	add := experiment{name: "append 5 % to a loaded table", base: l.loaded(), file: "more.tsv", arms: []arm{
 		ours("more.tsv", more),
 		{"keep: COPY, indexes in place", func() error { return l.steps(more, func() error { return l.copyIn("more.tsv") }) }},
 		{"drop: drop all, COPY, rebuild", func() error { return l.byHand("more.tsv", more) }},
@@ -57,7 +57,7 @@ func (l *lab) bad() experiment {
 			good++
 		}
 	}
-	return experiment{name: "one record in a thousand bad", base: empty(), arms: []arm{
+	return experiment{name: "one record in a thousand bad", base: empty(), file: "bad.tsv", arms: []arm{
 		{"headroom load, 0.1 % bad", func() error {
 			rejects := l.path("rejects")
 			_ = os.Remove(rejects)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"headroom/engine/bulkload"
 	"headroom/engine/sample"
 	"headroom/pglocal"
 	"headroom/stats"
@@ -35,7 +36,11 @@ type row struct {
 	Seconds          []float64
 	Ratio            []float64
 	Min, Median, Max float64 // of Ratio
-	Note             string  `json:",omitempty"`
+	// Predicted is what `load --plan` says, in seconds, and Factor the median
+	// of it by the real time: above 1 the plan is too pessimistic. Of ours only.
+	Predicted []float64 `json:",omitempty"`
+	Factor    float64   `json:",omitempty"`
+	Note      string    `json:",omitempty"`
 	PeakRSS          int64   `json:",omitempty"` // bytes, of `headroom load`: the largest of all rounds
 }
 
@@ -165,6 +170,7 @@ func (l *lab) inputs() error {
 type experiment struct {
 	name string
 	base []string // statements that make the table anew before each round
+	file string   // what ours loads
 	arms []arm
 }
 
@@ -188,6 +194,11 @@ func (l *lab) measure(e experiment, rounds int) ([]row, error) {
 			if err := l.exec(append(slices.Clone(e.base), "checkpoint")...); err != nil {
 				return nil, err
 			}
+			if i == 0 && n >= 0 {
+				if err := l.predict(&rows[0], e.file); err != nil {
+					return nil, err
+				}
+			}
 			start := time.Now()
 			if err := e.arms[i].run(); err != nil {
 				return nil, fmt.Errorf("%s: %w", e.arms[i].name, err)
@@ -202,6 +213,12 @@ func (l *lab) measure(e experiment, rounds int) ([]row, error) {
 		}
 	}
 	rows[0].PeakRSS = l.peak
+	var factors []float64
+	for i, s := range rows[0].Predicted {
+		factors = append(factors, s/rows[0].Seconds[i])
+	}
+	rows[0].Factor = stats.Quantile(factors, 0.5)
+	fmt.Printf("%-44s the plan's estimate is %.2f of the real time\n", e.name, rows[0].Factor)
 	for i := range rows {
 		r := &rows[i]
 		r.Min, r.Median, r.Max = slices.Min(r.Ratio), stats.Quantile(r.Ratio, 0.5), slices.Max(r.Ratio)
@@ -211,6 +228,20 @@ func (l *lab) measure(e experiment, rounds int) ([]row, error) {
 		fmt.Printf("%-44s peak memory of headroom load %d MiB\n", e.name, l.peak>>20)
 	}
 	return rows, nil
+}
+
+// predict notes what the plan says of a load.
+func (l *lab) predict(r *row, file string) error {
+	cfg, err := pgx.ParseConfig(l.sv.DSN())
+	if err != nil {
+		return err
+	}
+	p, err := bulkload.Make(l.ctx, bulkload.Options{Config: cfg, Path: l.path(file), Table: "people", MaxRejects: -1, Rejects: l.path("rejects")})
+	if err != nil {
+		return err
+	}
+	r.Predicted = append(r.Predicted, p.Seconds())
+	return nil
 }
 
 func (l *lab) exec(sqls ...string) error {

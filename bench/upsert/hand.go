@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"headroom/engine/upsert"
 )
 
 // standard makes table t with all keys and documents of about the given size.
@@ -121,15 +123,41 @@ const conflict = " ON CONFLICT (id) DO UPDATE SET doc = excluded.doc"
 
 // handUnnest is two arrays and one prepared statement.
 func handUnnest(batch, size int) arm {
-	return arm{"pgx unnest", byHand("", func(ctx context.Context, c *pgx.Conn, keys *keysOf) (int64, error) {
+	return arrays("pgx unnest", "INSERT INTO t SELECT * FROM "+unnest+conflict, batch, size)
+}
+
+const unnest = "unnest($1::bigint[], $2::jsonb[])"
+
+// arrays hands keys and documents over in two arrays.
+func arrays(name, sql string, batch, size int) arm {
+	return arm{name, byHand("", func(ctx context.Context, c *pgx.Conn, keys *keysOf) (int64, error) {
 		ids, docs := make([]int64, batch), make([]string, batch)
 		for i := range ids {
 			ids[i] = keys.next()
 			docs[i] = string(document(nil, ids[i], keys.at, size))
 		}
-		_, err := c.Exec(ctx, "INSERT INTO t SELECT * FROM unnest($1::bigint[], $2::jsonb[])"+conflict, ids, docs)
+		_, err := c.Exec(ctx, sql, ids, docs)
 		return int64(batch), err
 	})}
+}
+
+// splitPart shows what of an upsert costs how much: the same rows handed over
+// and parsed only, with the key looked up as well, written to a table without
+// write-ahead log, and written in full.
+func splitPart() comparison {
+	setup := func(ctx context.Context, b *bench) error {
+		if err := standard(130)(ctx, b); err != nil {
+			return err
+		}
+		return b.exec(ctx, "DROP TABLE IF EXISTS u", "CREATE UNLOGGED TABLE u (LIKE t INCLUDING ALL)", "INSERT INTO u TABLE t", "VACUUM ANALYZE u")
+	}
+	return comparison{name: "where a row's time goes", setup: setup, arms: []arm{
+		arrays("handed over and parsed", "SELECT count(d) FROM "+unnest+" AS x(k, d)", 1000, 130),
+		arrays("and its key looked up", "INSERT INTO t SELECT * FROM "+unnest+" ON CONFLICT (id) DO NOTHING", 1000, 130),
+		arrays("and written, without log", "INSERT INTO u SELECT * FROM "+unnest+conflict, 1000, 130),
+		arrays("and written, with log", "INSERT INTO t SELECT * FROM "+unnest+conflict, 1000, 130),
+		ours("ours, batches of its own size", upsert.Auto, 0, 130, permuted),
+	}}
 }
 
 // handStaging is COPY in binary form to a temporary table and one statement.

@@ -53,6 +53,7 @@ type part struct {
 	Name   string
 	Rates  map[string][]float64 // rows per second of each arm, round by round
 	Median map[string]float64
+	Costs  map[string]cost // of one row
 	Ratios []ratio
 }
 
@@ -136,6 +137,9 @@ type comparison struct {
 	// is, round by round, the fastest of the arms that are not ours.
 	pairs  []ratio
 	rounds int // at most; 0: as asked
+	// steady leaves out the checkpoint before each round: pages are in the log
+	// whole already, as they are for most of the time between checkpoints.
+	steady bool
 }
 
 func (b *bench) part(ctx context.Context, c comparison) error {
@@ -150,35 +154,49 @@ func (b *bench) part(ctx context.Context, c comparison) error {
 	if c.rounds > 0 {
 		rounds = min(rounds, c.rounds)
 	}
-	p := part{Name: c.name, Rates: map[string][]float64{}, Median: map[string]float64{}}
+	p := part{Name: c.name, Rates: map[string][]float64{}, Median: map[string]float64{}, Costs: map[string]cost{}}
+	costs := map[string][]cost{}
 	for round := -1; round < rounds; round++ { // the first only warms up
 		for _, i := range b.rng.Perm(len(c.arms)) {
 			a := c.arms[i]
 			if _, err := b.admin.Exec(ctx, "VACUUM"); err != nil {
 				return err
 			}
-			if _, err := b.admin.Exec(ctx, "CHECKPOINT"); err != nil {
-				return err
+			if !c.steady {
+				if _, err := b.admin.Exec(ctx, "CHECKPOINT"); err != nil {
+					return err
+				}
 			}
 			d := b.round
 			if round < 0 {
 				d /= 4
 			}
+			from, err := b.spent(ctx)
+			if err != nil {
+				return err
+			}
 			rows, took, err := a.run(ctx, b, d)
 			if err != nil {
 				return fmt.Errorf("%s: %w", a.Name, err)
 			}
+			to, err := b.spent(ctx)
+			if err != nil {
+				return err
+			}
 			if round >= 0 {
+				costs[a.Name] = append(costs[a.Name], perRow(from, to, rows))
 				p.Rates[a.Name] = append(p.Rates[a.Name], float64(rows)/took.Seconds())
 			}
 		}
 	}
 	for name, r := range p.Rates {
 		p.Median[name] = stats.Quantile(r, 0.5)
+		p.Costs[name] = middle(costs[name])
 	}
 	fmt.Printf("%s\n", c.name)
 	for _, a := range c.arms {
-		fmt.Printf("  %-28s %10.0f rows/s\n", a.Name, p.Median[a.Name])
+		c := p.Costs[a.Name]
+		fmt.Printf("  %-28s %10.0f rows/s   CPU of a row: client %6.2f µs, server %6.2f µs; log %5.0f bytes\n", a.Name, p.Median[a.Name], 1e6*c.Client, 1e6*c.Server, c.WAL)
 	}
 	for _, r := range c.pairs {
 		var pairs []stats.Pair

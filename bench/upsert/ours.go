@@ -134,12 +134,16 @@ func parts() []comparison {
 		c := comparison{name: "batch " + strconv.Itoa(batch), arms: []arm{ours("ours", upsert.Auto, batch, 130, permuted),
 			handUnnest(batch, 130), handStaging(batch, 130), handPipeline(batch, 130)},
 			pairs: []ratio{{Ours: "ours", Peer: "best", Goal: 0.95}}}
-		if batch == 1000 {
-			const self = "ours, batches of its own size"
-			c.arms = append(c.arms, handValues(batch, 130), handSingle(130), ours(self, upsert.Auto, 0, 130, permuted))
-			c.pairs = append(c.pairs, ratio{Ours: "ours", Peer: "multi-VALUES"}, ratio{Ours: self, Peer: "multi-VALUES", Goal: 2}, ratio{Ours: self, Peer: "one row per commit", Goal: 40})
-		}
 		out = append(out, c)
+	}
+	for _, steady := range []bool{false, true} {
+		name := "beside simple ways, after a checkpoint"
+		if steady {
+			name = "beside simple ways, between checkpoints"
+		}
+		const self = "ours, batches of its own size"
+		out = append(out, comparison{name: name, steady: steady, arms: []arm{handValues(1000, 130), handSingle(130), ours("ours", upsert.Auto, 1000, 130, permuted), ours(self, upsert.Auto, 0, 130, permuted)},
+			pairs: []ratio{{Ours: "ours", Peer: "multi-VALUES"}, {Ours: self, Peer: "multi-VALUES", Goal: 2}, {Ours: self, Peer: "one row per commit", Goal: 40}}})
 	}
 	out = append(out, comparison{name: "hot row", setup: counters, arms: []arm{hotUpdate("plain UPDATE, hot row", true), hotAdd("add, hot row", true), hotAdd("add, uniform", false)},
 		pairs: []ratio{{Ours: "add, hot row", Peer: "plain UPDATE, hot row", Goal: 50}, {Ours: "add, hot row", Peer: "add, uniform"}}})
@@ -150,7 +154,7 @@ func parts() []comparison {
 		out = append(out, comparison{name: "documents of " + strconv.Itoa(size), setup: standard(size), arms: []arm{ours("ours", upsert.Auto, batch, size, permuted), handUnnest(batch, size), handStaging(batch, size)},
 			pairs: []ratio{{Ours: "ours", Peer: "best", Goal: 0.95}}})
 	}
-	return append(out, indexedPart())
+	return append(out, splitPart(), indexedPart())
 }
 
 // forms compares our own strategies: what Auto begins with was chosen so.
