@@ -9,7 +9,9 @@ import (
 	"headroom/topic/kernel"
 	"headroom/topic/memory"
 	"headroom/topic/network"
+	"headroom/topic/nginx"
 	"headroom/topic/own"
+	"headroom/topic/pool"
 	"headroom/topic/postgres"
 	"headroom/topic/raid"
 )
@@ -22,6 +24,8 @@ func Topics() []topic.Topic {
 		kernel.Topic,
 		network.Topic,
 		raid.Topic,
+		nginx.Topic,
+		pool.Topic,
 		postgres.Topic,
 		fastpath.Topic,
 		own.Topic,
