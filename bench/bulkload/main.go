@@ -41,7 +41,7 @@ type row struct {
 	Predicted []float64 `json:",omitempty"`
 	Factor    float64   `json:",omitempty"`
 	Note      string    `json:",omitempty"`
-	PeakRSS          int64   `json:",omitempty"` // bytes, of `headroom load`: the largest of all rounds
+	PeakRSS   int64     `json:",omitempty"` // bytes, of `headroom load`: the largest of all rounds
 }
 
 type file struct {
