@@ -1,6 +1,6 @@
 // Command docs writes the pages below docs/ that are made from declarations:
-// one for each check, change, workload and lab, and the list of facts. Run it at
-// the top of the repository: go run ./docs
+// one for each check, change, workload and lab, and the lists of facts and of
+// metrics. Run it at the top of the repository: go run ./docs
 package main
 
 import (
@@ -34,6 +34,7 @@ func main() {
 func everyPage(dir string) (map[string]string, error) {
 	pages := report.Pages(all.Topics())
 	maps.Copy(pages, report.LabPages(all.Topics()))
+	pages["metrics.md"] = metricsPage(all.Topics())
 	results, err := resultPages(filepath.Join(dir, "..", "bench", "results"))
 	maps.Copy(pages, results)
 	return pages, err
