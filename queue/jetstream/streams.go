@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
@@ -119,9 +120,9 @@ func ensure(ctx context.Context, j js.JetStream, config func(replicas int) js.St
 	return s, nil
 }
 
-// tooFewServers says whether a stream was refused for want of servers:
-// JSClusterNoPeersErr, JSStreamReplicasNotSupportedErr.
+// tooFewServers says whether a stream was refused for want of servers
+// (JSClusterNoPeersErr, JSStreamReplicasNotSupportedErr), not of their disks.
 func tooFewServers(err error) bool {
 	var api *js.APIError
-	return errors.As(err, &api) && (api.ErrorCode == 10005 || api.ErrorCode == 10074)
+	return errors.As(err, &api) && (api.ErrorCode == 10005 || api.ErrorCode == 10074) && !strings.Contains(api.Description, "storage")
 }

@@ -26,6 +26,8 @@ type Kind struct {
 	// Shared says that other readers may have what this one had out when it
 	// ended, so that it comes again only after the lease.
 	Shared bool
+	// Remote says that the disk is not ours to look at.
+	Remote bool
 	// Slow makes the long tests shorter, for kinds that need it.
 	Slow bool
 }
@@ -234,9 +236,7 @@ func kill(t *testing.T, k Kind) {
 		}
 	}
 	check(q)
-	if s, err := q.Status(ctxOf(t)); err != nil || s.Killed != 2 || s.Dead != 2 || s.Messages != 0 {
-		t.Errorf("status %+v, %v", s, err)
-	}
+	settle(t, q, func(s queue.Status) bool { return s.Killed == 2 && s.Dead == 2 && s.Messages == 0 })
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -315,10 +315,7 @@ func restart(t *testing.T, k Kind) {
 		}
 	}
 	q := k.open(t, o)
-	s, err := q.Status(ctxOf(t))
-	if err != nil || s.Messages != uint64(len(left)) || s.Lost != 0 {
-		t.Fatalf("status %+v, %v; want %d messages", s, err, len(left))
-	}
+	settle(t, q, func(s queue.Status) bool { return s.Messages == uint64(len(left)) && s.Lost == 0 })
 	ms := fetch(t, q, len(left))
 	if !k.Shared {
 		same(t, ms, left...)
