@@ -123,6 +123,22 @@ func TestOneRefusalCostsOneReading(t *testing.T) {
 	wants(t, out, atLeast(0), "postgres_database_xid_age", "database=postgres")
 }
 
+// A view that cannot be read in time is a gap of its own.
+func TestOneLockedViewCostsOneReading(t *testing.T) {
+	s := watched(t, 0, nil)
+	l := reader(t, s.DSN())
+	aRound(t, walCollector, l)
+	holder := connect(t, s.DSN())
+	do(t, holder, "begin", "lock table pg_catalog.pg_stat_wal in access exclusive mode")
+	out := aRound(t, walCollector, l)
+	if g := gapOf(out, "postgres_wal_records_total"); g == nil || !strings.Contains(g.Because, "waited for a lock") {
+		t.Errorf("gaps %+v", out.Gaps)
+	}
+	wants(t, out, is(0), "postgres_archive_failures_total")
+	do(t, holder, "rollback")
+	wants(t, aRound(t, walCollector, l), atLeast(0), "postgres_wal_records_total")
+}
+
 // A table that somebody rebuilds holds up nothing, and keeps its figures.
 func TestALockedTableHoldsNothingUp(t *testing.T) {
 	s := watched(t, 0, nil)

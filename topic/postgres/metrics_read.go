@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,10 @@ import (
 	"headroom/metric"
 	"headroom/probe/pg"
 )
+
+// readingLimit is how long the server may work on one reading: shorter than a
+// collector's deadline, so that one slow statement is a gap of its own.
+const readingLimit = 2 * time.Second
 
 // collector makes one of readings, which are done in one transaction and one
 // round trip.
@@ -62,6 +67,7 @@ func batch(ctx context.Context, tx pgx.Tx, out *metric.Out, todo []reading, s *s
 		return err
 	}
 	b := &pgx.Batch{}
+	b.Queue("set local statement_timeout = " + strconv.FormatInt(readingLimit.Milliseconds(), 10))
 	b.Queue(first)
 	absent := make([]error, len(todo))
 	for i, rd := range todo {
@@ -75,6 +81,9 @@ func batch(ctx context.Context, tx pgx.Tx, out *metric.Out, todo []reading, s *s
 	}
 	res := tx.SendBatch(ctx, b)
 	defer res.Close()
+	if _, err := res.Exec(); err != nil {
+		return err
+	}
 	if err := s.scan(res.QueryRow()); err != nil {
 		return err
 	}
