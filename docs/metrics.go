@@ -53,7 +53,7 @@ func collectorPart(b *strings.Builder, c *metric.Collector) {
 		if len(d.Labels) > 0 {
 			labels = "`" + strings.Join(d.Labels, "` `") + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", d.Name, kind, labels, cell(d.Help), cell(d.Source))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", d.Name, kind, labels, cell(strings.TrimSuffix(d.Help, ".")), cell(d.Source))
 	}
 }
 

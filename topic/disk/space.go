@@ -17,11 +17,11 @@ func ofMount(name, unit, help, source string) *metric.Def {
 }
 
 var (
-	fsSize       = ofMount("host_filesystem_size_bytes", metric.Bytes, "capacity of a file system", "statfs(2) f_blocks")
-	fsAvail      = ofMount("host_filesystem_available_bytes", metric.Bytes, "room left for ordinary users", "statfs(2) f_bavail")
-	fsInodes     = ofMount("host_filesystem_inodes", metric.Count, "files that a file system can hold; none where it does not count them", "statfs(2) f_files")
-	fsInodesFree = ofMount("host_filesystem_inodes_free", metric.Count, "files that it can hold beyond those it has", "statfs(2) f_ffree")
-	fsReadOnly   = ofMount("host_filesystem_read_only", metric.Count, "1 if nothing can be written, as after an error", "statfs(2) f_flags ST_RDONLY, mount options")
+	fsSize       = ofMount("host_filesystem_size_bytes", metric.Bytes, "Capacity of a file system.", "statfs(2) f_blocks")
+	fsAvail      = ofMount("host_filesystem_available_bytes", metric.Bytes, "Room left for ordinary users.", "statfs(2) f_bavail")
+	fsInodes     = ofMount("host_filesystem_inodes", metric.Count, "Files that a file system can hold; none where it does not count them.", "statfs(2) f_files")
+	fsInodesFree = ofMount("host_filesystem_inodes_free", metric.Count, "Files that it can hold beyond those it has.", "statfs(2) f_ffree")
+	fsReadOnly   = ofMount("host_filesystem_read_only", metric.Count, "1 if nothing can be written, as after an error.", "statfs(2) f_flags ST_RDONLY, mount options")
 )
 
 // spaceWait is how long one file system may take to answer.

@@ -11,11 +11,11 @@ import (
 
 var (
 	synced = &metric.Def{Name: "host_clock_synchronised", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "1 if a time service keeps the clock, 0 if not", Source: "adjtimex(2) STA_UNSYNC"}
+		Help: "1 if a time service keeps the clock, 0 if not.", Source: "adjtimex(2) STA_UNSYNC"}
 	offset = &metric.Def{Name: "host_clock_offset_seconds", Unit: metric.Seconds, Kind: metric.Gauge,
-		Help: "what the kernel still has to put right of the clock", Source: "adjtimex(2) offset"}
+		Help: "What the kernel still has to put right of the clock.", Source: "adjtimex(2) offset"}
 	maxError = &metric.Def{Name: "host_clock_error_limit_seconds", Unit: metric.Seconds, Kind: metric.Gauge,
-		Help: "how far off the clock may be at worst, as its time service says", Source: "adjtimex(2) maxerror"}
+		Help: "How far off the clock may be at worst, as its time service says.", Source: "adjtimex(2) maxerror"}
 )
 
 var clockCollector = &metric.Collector{
@@ -42,7 +42,7 @@ var clockCollector = &metric.Collector{
 }
 
 var info = &metric.Def{Name: "host_info", Unit: metric.Info, Kind: metric.Gauge, Labels: []string{"kernel", "os", "virtual", "container"},
-	Help: "what the machine is; always 1", Source: "/proc/sys/kernel/osrelease, /etc/os-release, firmware tables, control groups"}
+	Help: "What the machine is; always 1.", Source: "/proc/sys/kernel/osrelease, /etc/os-release, firmware tables, control groups"}
 
 var infoCollector = &metric.Collector{
 	Name: "kernel.info", Doc: "kernel, distribution, hypervisor and container", Of: metric.Host, Every: 5 * time.Minute,

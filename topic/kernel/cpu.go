@@ -13,23 +13,23 @@ import (
 
 var (
 	cpuSeconds = &metric.Def{Name: "host_cpu_seconds_total", Unit: metric.Seconds, Kind: metric.Counter, Labels: []string{"mode"},
-		Help: "CPU time of all CPUs together, by what it went to; user holds the time given to virtual machines", Source: "/proc/stat line cpu"}
+		Help: "CPU time of all CPUs together, by what it went to; user holds the time given to virtual machines.", Source: "/proc/stat line cpu"}
 	cpus = &metric.Def{Name: "host_cpus", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "CPUs that are online", Source: "/proc/stat lines cpuN"}
+		Help: "CPUs that are online.", Source: "/proc/stat lines cpuN"}
 	switches = &metric.Def{Name: "host_context_switches_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "times that a CPU went from one task to another", Source: "/proc/stat ctxt"}
+		Help: "Times that a CPU went from one task to another.", Source: "/proc/stat ctxt"}
 	interrupts = &metric.Def{Name: "host_interrupts_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "interrupts served", Source: "/proc/stat intr"}
+		Help: "Interrupts served.", Source: "/proc/stat intr"}
 	forks = &metric.Def{Name: "host_forks_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "processes and threads made", Source: "/proc/stat processes"}
+		Help: "Processes and threads made.", Source: "/proc/stat processes"}
 	running = &metric.Def{Name: "host_tasks_running", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "tasks that run or wait for a CPU: the run queue", Source: "/proc/stat procs_running"}
+		Help: "Tasks that run or wait for a CPU: the run queue.", Source: "/proc/stat procs_running"}
 	blocked = &metric.Def{Name: "host_tasks_blocked", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "tasks that wait for storage", Source: "/proc/stat procs_blocked"}
+		Help: "Tasks that wait for storage.", Source: "/proc/stat procs_blocked"}
 	booted = &metric.Def{Name: "host_boot_time_seconds", Unit: metric.Seconds, Kind: metric.Gauge,
-		Help: "when the machine started, in seconds since 1970", Source: "/proc/stat btime"}
+		Help: "When the machine started, in seconds since 1970.", Source: "/proc/stat btime"}
 	load = &metric.Def{Name: "host_load", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"over"},
-		Help: "load average: tasks that run, wait for a CPU or for storage", Source: "/proc/loadavg fields 1 to 3"}
+		Help: "Load average: tasks that run, wait for a CPU or for storage.", Source: "/proc/loadavg fields 1 to 3"}
 )
 
 var cpuFigures = []proc.Figure{

@@ -13,14 +13,14 @@ import (
 
 var (
 	threads = &metric.Def{Name: "host_threads", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "processes and threads that there are", Source: "/proc/loadavg field 4"}
+		Help: "Processes and threads that there are.", Source: "/proc/loadavg field 4"}
 	threadLimit = &metric.Def{Name: "host_threads_limit", Unit: metric.Count, Kind: metric.Gauge,
-		Help:   "processes and threads that there may be: the smaller of the limits on threads and on process numbers",
+		Help:   "Processes and threads that there may be: the smaller of the limits on threads and on process numbers.",
 		Source: "/proc/sys/kernel/threads-max, pid_max"}
 	files = &metric.Def{Name: "host_open_files", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "open files of all processes", Source: "/proc/sys/fs/file-nr field 1"}
+		Help: "Open files of all processes.", Source: "/proc/sys/fs/file-nr field 1"}
 	fileLimit = &metric.Def{Name: "host_open_files_limit", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "open files that all processes together may have", Source: "/proc/sys/fs/file-nr field 3"}
+		Help: "Open files that all processes together may have.", Source: "/proc/sys/fs/file-nr field 3"}
 )
 
 var limitCollector = &metric.Collector{

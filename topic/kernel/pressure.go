@@ -9,7 +9,7 @@ import (
 )
 
 var waited = &metric.Def{Name: "host_pressure_waiting_seconds_total", Unit: metric.Seconds, Kind: metric.Counter, Labels: []string{"resource", "tasks"},
-	Help: "time in which tasks waited for a resource: some (at least one) or full (all that were not idle)", Source: "/proc/pressure total"}
+	Help: "Time in which tasks waited for a resource: some (at least one) or full (all that were not idle).", Source: "/proc/pressure total"}
 
 // cpu full is left out: it is not defined for a machine as a whole, and the
 // kernel writes 0.

@@ -14,15 +14,15 @@ import (
 
 var (
 	tracked = &metric.Def{Name: "host_conntrack_entries", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "connections in the firewall's connection tracking table", Source: "/proc/sys/net/netfilter/nf_conntrack_count"}
+		Help: "Connections in the firewall's connection tracking table.", Source: "/proc/sys/net/netfilter/nf_conntrack_count"}
 	trackLimit = &metric.Def{Name: "host_conntrack_entries_limit", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "connections that the table takes; packets of further ones are dropped", Source: "/proc/sys/net/netfilter/nf_conntrack_max"}
+		Help: "Connections that the table takes; packets of further ones are dropped.", Source: "/proc/sys/net/netfilter/nf_conntrack_max"}
 	trackDrops = &metric.Def{Name: "host_conntrack_drops_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "packets dropped because the table was full or had no room", Source: "/proc/net/stat/nf_conntrack drop"}
+		Help: "Packets dropped because the table was full or had no room.", Source: "/proc/net/stat/nf_conntrack drop"}
 	trackEarly = &metric.Def{Name: "host_conntrack_early_drops_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "connections thrown out of the table to make room", Source: "/proc/net/stat/nf_conntrack early_drop"}
+		Help: "Connections thrown out of the table to make room.", Source: "/proc/net/stat/nf_conntrack early_drop"}
 	trackFailed = &metric.Def{Name: "host_conntrack_insert_failures_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "connections that could not be put into the table", Source: "/proc/net/stat/nf_conntrack insert_failed"}
+		Help: "Connections that could not be put into the table.", Source: "/proc/net/stat/nf_conntrack insert_failed"}
 )
 
 var conntrackCollector = &metric.Collector{

@@ -21,21 +21,21 @@ var interfaceFigures = []struct {
 	field int
 	def   *metric.Def
 }{
-	{0, ofInterface("host_network_receive_bytes_total", metric.Bytes, "bytes received", 0)},
-	{1, ofInterface("host_network_receive_packets_total", metric.Count, "packets received", 1)},
-	{2, ofInterface("host_network_receive_errors_total", metric.Count, "packets received with an error", 2)},
-	{3, ofInterface("host_network_receive_drops_total", metric.Count, "packets received that the kernel dropped", 3)},
-	{8, ofInterface("host_network_transmit_bytes_total", metric.Bytes, "bytes sent", 8)},
-	{9, ofInterface("host_network_transmit_packets_total", metric.Count, "packets sent", 9)},
-	{10, ofInterface("host_network_transmit_errors_total", metric.Count, "packets that could not be sent", 10)},
-	{11, ofInterface("host_network_transmit_drops_total", metric.Count, "packets dropped before they were sent", 11)},
+	{0, ofInterface("host_network_receive_bytes_total", metric.Bytes, "Bytes received.", 0)},
+	{1, ofInterface("host_network_receive_packets_total", metric.Count, "Packets received.", 1)},
+	{2, ofInterface("host_network_receive_errors_total", metric.Count, "Packets received with an error.", 2)},
+	{3, ofInterface("host_network_receive_drops_total", metric.Count, "Packets received that the kernel dropped.", 3)},
+	{8, ofInterface("host_network_transmit_bytes_total", metric.Bytes, "Bytes sent.", 8)},
+	{9, ofInterface("host_network_transmit_packets_total", metric.Count, "Packets sent.", 9)},
+	{10, ofInterface("host_network_transmit_errors_total", metric.Count, "Packets that could not be sent.", 10)},
+	{11, ofInterface("host_network_transmit_drops_total", metric.Count, "Packets dropped before they were sent.", 11)},
 }
 
 var (
 	up = &metric.Def{Name: "host_network_up", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"interface"},
-		Help: "1 if the interface carries traffic, 0 if its line is down", Source: "/sys/class/net/*/carrier"}
+		Help: "1 if the interface carries traffic, 0 if its line is down.", Source: "/sys/class/net/*/carrier"}
 	speed = &metric.Def{Name: "host_network_speed_bytes", Unit: metric.Bytes, Kind: metric.Gauge, Labels: []string{"interface"},
-		Help: "what the line carries per second in each direction", Source: "/sys/class/net/*/speed"}
+		Help: "What the line carries per second in each direction.", Source: "/sys/class/net/*/speed"}
 )
 
 func interfaceDefs() []*metric.Def {

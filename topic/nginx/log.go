@@ -19,17 +19,17 @@ func counted(name, unit, help, source string, labels ...string) *metric.Def {
 }
 
 var (
-	logRequests = counted("nginx_log_requests_total", metric.Count, "requests answered, by class of status", "$status", "status")
-	logSeconds  = counted("nginx_log_request_seconds_total", metric.Seconds, "time from the first byte of the request to the last of the answer, summed", "$request_time")
-	logBytes    = counted("nginx_log_sent_bytes_total", metric.Bytes, "bytes sent to clients", "$bytes_sent or $body_bytes_sent")
-	logOutside  = counted("nginx_log_outside_seconds_total", metric.Seconds, "of the time of requests that went to an upstream server, the part that it did not take: slow clients, and waiting in nginx", "$request_time - $upstream_response_time")
-	logOdd      = counted("nginx_log_odd_lines_total", metric.Count, "lines that do not have the form of the log's format", "")
-	logSkipped  = counted("nginx_log_skipped_bytes_total", metric.Bytes, "bytes passed over, because lines were too long or too many", "")
+	logRequests = counted("nginx_log_requests_total", metric.Count, "Requests answered, by class of status.", "$status", "status")
+	logSeconds  = counted("nginx_log_request_seconds_total", metric.Seconds, "Time from the first byte of the request to the last of the answer, summed.", "$request_time")
+	logBytes    = counted("nginx_log_sent_bytes_total", metric.Bytes, "Bytes sent to clients.", "$bytes_sent or $body_bytes_sent")
+	logOutside  = counted("nginx_log_outside_seconds_total", metric.Seconds, "Of the time of requests that went to an upstream server, the part that it did not take: slow clients, and waiting in nginx.", "$request_time - $upstream_response_time")
+	logOdd      = counted("nginx_log_odd_lines_total", metric.Count, "Lines that do not have the form of the log's format.", "")
+	logSkipped  = counted("nginx_log_skipped_bytes_total", metric.Bytes, "Bytes passed over, because lines were too long or too many.", "")
 
-	upAttempts = counted("nginx_upstream_attempts_total", metric.Count, "tries of requests at an upstream server, by class of its status; none: it sent none", "$upstream_addr, $upstream_status", "upstream", "status")
-	upSeconds  = counted("nginx_upstream_seconds_total", metric.Seconds, "time that an upstream server took to answer, summed", "$upstream_response_time", "upstream")
-	upConnect  = counted("nginx_upstream_connect_seconds_total", metric.Seconds, "time until an upstream server took the connection, summed: waiting in its queue", "$upstream_connect_time", "upstream")
-	upHeader   = counted("nginx_upstream_header_seconds_total", metric.Seconds, "time until an upstream server sent the first byte, summed", "$upstream_header_time", "upstream")
+	upAttempts = counted("nginx_upstream_attempts_total", metric.Count, "Tries of requests at an upstream server, by class of its status; none: it sent none.", "$upstream_addr, $upstream_status", "upstream", "status")
+	upSeconds  = counted("nginx_upstream_seconds_total", metric.Seconds, "Time that an upstream server took to answer, summed.", "$upstream_response_time", "upstream")
+	upConnect  = counted("nginx_upstream_connect_seconds_total", metric.Seconds, "Time until an upstream server took the connection, summed: waiting in its queue.", "$upstream_connect_time", "upstream")
+	upHeader   = counted("nginx_upstream_header_seconds_total", metric.Seconds, "Time until an upstream server sent the first byte, summed.", "$upstream_header_time", "upstream")
 )
 
 // Limits of a round.

@@ -50,13 +50,13 @@ func (c *config) fresh(r host.Reader, out *metric.Out) error {
 
 var (
 	accepted = &metric.Def{Name: "nginx_connections_accepted_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "connections that clients opened", Source: "stub_status accepts"}
+		Help: "Connections that clients opened.", Source: "stub_status accepts"}
 	handled = &metric.Def{Name: "nginx_connections_handled_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "connections that were served; fewer than accepted: a limit was reached, such as worker_connections", Source: "stub_status handled"}
+		Help: "Connections that were served; fewer than accepted: a limit was reached, such as worker_connections.", Source: "stub_status handled"}
 	requests = &metric.Def{Name: "nginx_requests_total", Unit: metric.Count, Kind: metric.Counter,
-		Help: "requests of all connections", Source: "stub_status requests"}
+		Help: "Requests of all connections.", Source: "stub_status requests"}
 	connections = &metric.Def{Name: "nginx_connections", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"state"},
-		Help: "connections that are open: reading (a request comes in), writing (it is worked on or answered), waiting (between two requests)", Source: "stub_status Reading, Writing, Waiting"}
+		Help: "Connections that are open: reading (a request comes in), writing (it is worked on or answered), waiting (between two requests).", Source: "stub_status Reading, Writing, Waiting"}
 )
 
 // statusState is what the collector of the page remembers.

@@ -16,17 +16,17 @@ import (
 
 var (
 	cpu = &metric.Def{Name: "headroom_process_cpu_seconds_total", Unit: metric.Seconds, Kind: metric.Counter, Labels: []string{"mode"},
-		Help: "CPU time that Headroom's process has used", Source: "getrusage(2)"}
+		Help: "CPU time that Headroom's process has used.", Source: "getrusage(2)"}
 	resident = &metric.Def{Name: "headroom_process_resident_bytes", Unit: metric.Bytes, Kind: metric.Gauge,
-		Help: "memory that Headroom's process has in use", Source: "/proc/self/statm field 2"}
+		Help: "Memory that Headroom's process has in use.", Source: "/proc/self/statm field 2"}
 	heap = &metric.Def{Name: "headroom_process_heap_bytes", Unit: metric.Bytes, Kind: metric.Gauge,
-		Help: "memory taken by objects of Headroom's process", Source: "runtime/metrics /memory/classes/heap/objects:bytes"}
+		Help: "Memory taken by objects of Headroom's process.", Source: "runtime/metrics /memory/classes/heap/objects:bytes"}
 	goroutines = &metric.Def{Name: "headroom_process_goroutines", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "goroutines of Headroom's process", Source: "runtime/metrics /sched/goroutines:goroutines"}
+		Help: "Goroutines of Headroom's process.", Source: "runtime/metrics /sched/goroutines:goroutines"}
 	openFiles = &metric.Def{Name: "headroom_process_open_files", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "open files and sockets of Headroom's process", Source: "/proc/self/fd"}
+		Help: "Open files and sockets of Headroom's process.", Source: "/proc/self/fd"}
 	fileLimit = &metric.Def{Name: "headroom_process_open_files_limit", Unit: metric.Count, Kind: metric.Gauge,
-		Help: "open files and sockets that Headroom's process may have", Source: "getrlimit(2) RLIMIT_NOFILE"}
+		Help: "Open files and sockets that Headroom's process may have.", Source: "getrlimit(2) RLIMIT_NOFILE"}
 )
 
 var process = &metric.Collector{

@@ -28,15 +28,15 @@ func WithReports(ctx context.Context, reports func() []Report) context.Context {
 
 var (
 	took = &metric.Def{Name: "headroom_collector_duration_seconds", Unit: metric.Seconds, Kind: metric.Gauge, Labels: []string{"collector", "of"},
-		Help: "how long the last round of a collector took", Source: "Headroom's own clock"}
+		Help: "How long the last round of a collector took.", Source: "Headroom's own clock"}
 	reads = &metric.Def{Name: "headroom_collector_success", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"collector", "of"},
-		Help: "1 if the last round of a collector read its source, 0 if not", Source: "Headroom"}
+		Help: "1 if the last round of a collector read its source, 0 if not.", Source: "Headroom"}
 	done = &metric.Def{Name: "headroom_collector_rounds_total", Unit: metric.Count, Kind: metric.Counter, Labels: []string{"collector", "of"},
-		Help: "rounds that a collector ended", Source: "Headroom"}
+		Help: "Rounds that a collector ended.", Source: "Headroom"}
 	skips = &metric.Def{Name: "headroom_collector_skipped_total", Unit: metric.Count, Kind: metric.Counter, Labels: []string{"collector", "of"},
-		Help: "rounds left out because the one before had not ended", Source: "Headroom"}
+		Help: "Rounds left out because the one before had not ended.", Source: "Headroom"}
 	holes = &metric.Def{Name: "headroom_collector_gaps", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"collector", "of"},
-		Help: "parts that a collector could not read in its last round", Source: "Headroom"}
+		Help: "Parts that a collector could not read in its last round.", Source: "Headroom"}
 )
 
 // rounds is how the collectors do; the label "of" is the server they look at.

@@ -15,17 +15,17 @@ func single(name, help, source string) *metric.Def {
 }
 
 var (
-	allClients  = single("pgbouncer_clients_connected", "clients of all pools", "SHOW LISTS used_clients")
-	clientLimit = single("pgbouncer_clients_limit", "clients that may connect", "SHOW CONFIG max_client_conn")
-	allServers  = single("pgbouncer_servers_connected", "connections to servers of all pools", "SHOW LISTS used_servers")
-	poolSize    = single("pgbouncer_pool_size", "connections to its server that a pool may have, where the database says nothing else", "SHOW CONFIG default_pool_size")
-	reserve     = single("pgbouncer_reserve_pool_size", "further connections that a pool may have when clients wait for long", "SHOW CONFIG reserve_pool_size")
-	dbLimit     = single("pgbouncer_database_connections_limit", "connections that one database may have; 0: no limit", "SHOW CONFIG max_db_connections")
-	pools       = single("pgbouncer_pools", "pools: pairs of database and user", "SHOW LISTS pools")
-	databases   = single("pgbouncer_databases", "databases that are configured", "SHOW LISTS databases")
-	lookups     = single("pgbouncer_dns_pending", "names of hosts that are being looked up", "SHOW LISTS dns_pending")
+	allClients  = single("pgbouncer_clients_connected", "Clients of all pools.", "SHOW LISTS used_clients")
+	clientLimit = single("pgbouncer_clients_limit", "Clients that may connect.", "SHOW CONFIG max_client_conn")
+	allServers  = single("pgbouncer_servers_connected", "Connections to servers of all pools.", "SHOW LISTS used_servers")
+	poolSize    = single("pgbouncer_pool_size", "Connections to its server that a pool may have, where the database says nothing else.", "SHOW CONFIG default_pool_size")
+	reserve     = single("pgbouncer_reserve_pool_size", "Further connections that a pool may have when clients wait for long.", "SHOW CONFIG reserve_pool_size")
+	dbLimit     = single("pgbouncer_database_connections_limit", "Connections that one database may have; 0: no limit.", "SHOW CONFIG max_db_connections")
+	pools       = single("pgbouncer_pools", "Pools: pairs of database and user.", "SHOW LISTS pools")
+	databases   = single("pgbouncer_databases", "Databases that are configured.", "SHOW LISTS databases")
+	lookups     = single("pgbouncer_dns_pending", "Names of hosts that are being looked up.", "SHOW LISTS dns_pending")
 	version     = &metric.Def{Name: "pgbouncer_info", Unit: metric.Info, Kind: metric.Gauge, Labels: []string{"version", "pool_mode"},
-		Help: "what PgBouncer runs; always 1", Source: "SHOW VERSION, SHOW CONFIG pool_mode"}
+		Help: "What PgBouncer runs; always 1.", Source: "SHOW VERSION, SHOW CONFIG pool_mode"}
 )
 
 // entry is a metric that is a row of a table of names and values.

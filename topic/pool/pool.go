@@ -36,14 +36,14 @@ func statOf(name, unit, help, col string, factor float64) column {
 const micro = 1e-6
 
 var statColumns = []column{
-	statOf("pgbouncer_transactions_total", metric.Count, "transactions that went through", "total_xact_count", 1),
-	statOf("pgbouncer_queries_total", metric.Count, "statements that went through", "total_query_count", 1),
-	statOf("pgbouncer_received_bytes_total", metric.Bytes, "bytes from clients", "total_received", 1),
-	statOf("pgbouncer_sent_bytes_total", metric.Bytes, "bytes to clients", "total_sent", 1),
-	statOf("pgbouncer_transaction_seconds_total", metric.Seconds, "time that servers were in a transaction, summed", "total_xact_time", micro),
-	statOf("pgbouncer_query_seconds_total", metric.Seconds, "time that servers worked on statements, summed", "total_query_time", micro),
-	statOf("pgbouncer_wait_seconds_total", metric.Seconds, "time that clients waited for a server, summed", "total_wait_time", micro),
-	statOf("pgbouncer_server_assignments_total", metric.Count, "times that a server was given to a client (PgBouncer 1.23 and newer)", "total_server_assignment_count", 1),
+	statOf("pgbouncer_transactions_total", metric.Count, "Transactions that went through.", "total_xact_count", 1),
+	statOf("pgbouncer_queries_total", metric.Count, "Statements that went through.", "total_query_count", 1),
+	statOf("pgbouncer_received_bytes_total", metric.Bytes, "Bytes from clients.", "total_received", 1),
+	statOf("pgbouncer_sent_bytes_total", metric.Bytes, "Bytes to clients.", "total_sent", 1),
+	statOf("pgbouncer_transaction_seconds_total", metric.Seconds, "Time that servers were in a transaction, summed.", "total_xact_time", micro),
+	statOf("pgbouncer_query_seconds_total", metric.Seconds, "Time that servers worked on statements, summed.", "total_query_time", micro),
+	statOf("pgbouncer_wait_seconds_total", metric.Seconds, "Time that clients waited for a server, summed.", "total_wait_time", micro),
+	statOf("pgbouncer_server_assignments_total", metric.Count, "Times that a server was given to a client (PgBouncer 1.23 and newer).", "total_server_assignment_count", 1),
 }
 
 func defs(cols []column) []*metric.Def {
@@ -72,11 +72,11 @@ var statsCollector = &metric.Collector{
 
 var (
 	clients = &metric.Def{Name: "pgbouncer_clients", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"database", "user", "state"},
-		Help: "clients of a pool: active (linked to a server, or idle) or waiting for one", Source: "SHOW POOLS cl_active, cl_waiting"}
+		Help: "Clients of a pool: active (linked to a server, or idle) or waiting for one.", Source: "SHOW POOLS cl_active, cl_waiting"}
 	servers = &metric.Def{Name: "pgbouncer_servers", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"database", "user", "state"},
-		Help: "connections of a pool to its server: active (linked to a client), idle, used (idle for long), tested, login", Source: "SHOW POOLS sv_active, sv_idle, sv_used, sv_tested, sv_login"}
+		Help: "Connections of a pool to its server: active (linked to a client), idle, used (idle for long), tested, login.", Source: "SHOW POOLS sv_active, sv_idle, sv_used, sv_tested, sv_login"}
 	longest = &metric.Def{Name: "pgbouncer_longest_wait_seconds", Unit: metric.Seconds, Kind: metric.Gauge, Labels: []string{"database", "user"},
-		Help: "how long the first client in the line has waited for a server", Source: "SHOW POOLS maxwait, maxwait_us"}
+		Help: "How long the first client in the line has waited for a server.", Source: "SHOW POOLS maxwait, maxwait_us"}
 )
 
 var poolColumns = []column{

@@ -29,14 +29,14 @@ func ofArray(name, unit string, kind metric.Kind, help, source string, more ...s
 }
 
 var (
-	active   = ofArray("host_md_active", metric.Count, metric.Gauge, "1 if the array works, 0 if it was found and not started", "/proc/mdstat")
-	wanted   = ofArray("host_md_disks_wanted", metric.Count, metric.Gauge, "disks that the array is made of", "/proc/mdstat [wanted/working]")
-	working  = ofArray("host_md_disks_working", metric.Count, metric.Gauge, "disks of the array that work; fewer than wanted: it is degraded", "/proc/mdstat [wanted/working]")
-	failed   = ofArray("host_md_disks_failed", metric.Count, metric.Gauge, "disks marked as failed", "/proc/mdstat (F)")
-	spare    = ofArray("host_md_disks_spare", metric.Count, metric.Gauge, "disks that wait to stand in", "/proc/mdstat (S)")
-	syncing  = ofArray("host_md_sync_progress_ratio", metric.Ratio, metric.Gauge, "how far a recovery, resync, reshape or check has come; 0 while it waits; only while there is one", "/proc/mdstat", "action")
-	speed    = ofArray("host_md_sync_speed_bytes", metric.Bytes, metric.Gauge, "bytes per second that it does", "/proc/mdstat speed", "action")
-	mismatch = ofArray("host_md_mismatches", metric.Count, metric.Gauge, "sectors whose copies differed at the last check", "/sys/block/*/md/mismatch_cnt")
+	active   = ofArray("host_md_active", metric.Count, metric.Gauge, "1 if the array works, 0 if it was found and not started.", "/proc/mdstat")
+	wanted   = ofArray("host_md_disks_wanted", metric.Count, metric.Gauge, "Disks that the array is made of.", "/proc/mdstat [wanted/working]")
+	working  = ofArray("host_md_disks_working", metric.Count, metric.Gauge, "Disks of the array that work; fewer than wanted: it is degraded.", "/proc/mdstat [wanted/working]")
+	failed   = ofArray("host_md_disks_failed", metric.Count, metric.Gauge, "Disks marked as failed.", "/proc/mdstat (F)")
+	spare    = ofArray("host_md_disks_spare", metric.Count, metric.Gauge, "Disks that wait to stand in.", "/proc/mdstat (S)")
+	syncing  = ofArray("host_md_sync_progress_ratio", metric.Ratio, metric.Gauge, "How far a recovery, resync, reshape or check has come; 0 while it waits; only while there is one.", "/proc/mdstat", "action")
+	speed    = ofArray("host_md_sync_speed_bytes", metric.Bytes, metric.Gauge, "Bytes per second that it does.", "/proc/mdstat speed", "action")
+	mismatch = ofArray("host_md_mismatches", metric.Count, metric.Gauge, "Sectors whose copies differed at the last check.", "/sys/block/*/md/mismatch_cnt")
 )
 
 var mdCollector = &metric.Collector{
@@ -90,12 +90,12 @@ func ofController(name, help string) *metric.Def {
 }
 
 var (
-	drives         = ofController("host_raid_virtual_drives", "virtual drives of a RAID controller")
-	drivesDegraded = ofController("host_raid_virtual_drives_degraded", "virtual drives that work without all their disks, or are being rebuilt")
-	drivesOffline  = ofController("host_raid_virtual_drives_offline", "virtual drives that have failed")
-	disks          = ofController("host_raid_disks", "disks behind a RAID controller")
-	disksFailed    = ofController("host_raid_disks_failed", "disks that have failed, are missing or are being rebuilt")
-	disksCritical  = ofController("host_raid_disks_critical", "disks that tell of their coming failure")
+	drives         = ofController("host_raid_virtual_drives", "Virtual drives of a RAID controller.")
+	drivesDegraded = ofController("host_raid_virtual_drives_degraded", "Virtual drives that work without all their disks, or are being rebuilt.")
+	drivesOffline  = ofController("host_raid_virtual_drives_offline", "Virtual drives that have failed.")
+	disks          = ofController("host_raid_disks", "Disks behind a RAID controller.")
+	disksFailed    = ofController("host_raid_disks_failed", "Disks that have failed, are missing or are being rebuilt.")
+	disksCritical  = ofController("host_raid_disks_critical", "Disks that tell of their coming failure.")
 )
 
 var controllerCollector = &metric.Collector{
