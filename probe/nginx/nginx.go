@@ -16,7 +16,7 @@ func Name(conf string) string {
 
 // File is the configuration file of the server of a name.
 func File(name string) string {
-	if name == "nginx" {
+	if name == "nginx" || name == "" {
 		return Usual
 	}
 	return name

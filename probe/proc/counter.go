@@ -74,7 +74,8 @@ func ReadStat(r host.Reader) (Values, error) {
 		"cpus": float64(cpus),
 	}
 	for line := range strings.Lines(string(b)) {
-		if name, rest, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(name, "cpu") {
+		switch name, rest, _ := strings.Cut(line, " "); name {
+		case "ctxt", "intr", "processes", "procs_running", "procs_blocked", "btime": // not softirq: that is a kind of CPU time, too
 			first, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 			v.Put(name, first)
 		}

@@ -58,22 +58,16 @@ var spaceCollector = &metric.Collector{
 }
 
 // storing leaves out file systems that hold no files of anybody, that are full
-// by their nature, and further mounts of the same one.
+// by their nature, and further mounts of the same one: the first is the one
+// that the others are bound from.
 func storing(all []block.Mount) []block.Mount {
 	var out []block.Mount
-	seen := map[string]int{}
+	seen := map[string]bool{}
 	for _, m := range all {
-		if block.Pseudo(m.FSType) || slices.Contains(full, m.FSType) {
-			continue
+		if !block.Pseudo(m.FSType) && !slices.Contains(full, m.FSType) && !seen[m.Number] {
+			seen[m.Number] = true
+			out = append(out, m)
 		}
-		if i, twice := seen[m.Number]; twice {
-			if len(m.Point) < len(out[i].Point) {
-				out[i] = m
-			}
-			continue
-		}
-		seen[m.Number] = len(out)
-		out = append(out, m)
 	}
 	return out
 }

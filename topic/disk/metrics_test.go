@@ -1,0 +1,9 @@
+package disk
+
+import (
+	"testing"
+
+	"headroom/testkit"
+)
+
+func TestSamples(t *testing.T) { testkit.Samples(t, Topic) }

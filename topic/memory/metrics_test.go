@@ -1,0 +1,9 @@
+package memory
+
+import (
+	"testing"
+
+	"headroom/testkit"
+)
+
+func TestSamples(t *testing.T) { testkit.Samples(t, Topic) }

@@ -1,0 +1,9 @@
+package pool
+
+import (
+	"testing"
+
+	"headroom/testkit"
+)
+
+func TestSamples(t *testing.T) { testkit.Samples(t, Topic) }
