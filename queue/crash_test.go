@@ -15,7 +15,7 @@ import (
 )
 
 func onDouble(t testing.TB, d *double) (*log, error) {
-	o := Options{SegmentBytes: 700, Lease: time.Hour, MinFree: -1}
+	o := Options{SegmentBytes: 700, Lease: time.Hour, MinFree: -1}.WithDefaults()
 	dir := t.TempDir()
 	return openLog(context.Background(), o, d, newDeadBox(dir+"/dead", 1<<20), newQuarantine(dir+"/quarantine"), pace{0, time.Millisecond})
 }

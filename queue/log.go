@@ -76,7 +76,7 @@ func Open(ctx context.Context, o Options) (Queue, error) {
 
 func openLog(ctx context.Context, o Options, d disk, dead *deadBox, q *quarantine, every pace) (*log, error) {
 	l := &log{
-		o: o.WithDefaults(), pace: every, disk: d, dead: dead, damaged: q, release: func() error { return nil },
+		o: o, pace: every, disk: d, dead: dead, damaged: q, release: func() error { return nil },
 		pending: newGroup(), wake: make(chan struct{}), next: 1, done: doneSet{low: 1},
 		out:  newOutbox(),
 		kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1), stop: make(chan struct{}),

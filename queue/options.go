@@ -22,7 +22,8 @@ type Options struct {
 	Note func(text string)
 }
 
-// WithDefaults fills in what was left open.
+// WithDefaults fills in what was left open. It is not for options that were
+// filled in already.
 func (o Options) WithDefaults() Options {
 	def := func(v *int64, d int64) {
 		if *v == 0 {

@@ -24,7 +24,7 @@ func quarantineName(segment string, off int64) string {
 	return fmt.Sprintf("%s-%d.bad", strings.TrimSuffix(segment, ".hq1"), off)
 }
 
-// keep is best effort: what it is told of is lost already.
+// keep is best effort, and keeps the first of a name: what it is told of is lost already.
 func (q *quarantine) keep(name string, raw []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,6 +39,9 @@ func (q *quarantine) keep(name string, raw []byte) {
 	}
 	if q.bytes+int64(len(raw)) > quarantineBytes || os.MkdirAll(q.dir, 0o700) != nil {
 		return
+	}
+	if _, err := os.Stat(folder(q.dir).path(name)); err == nil {
+		return // the same damage, met by an earlier process
 	}
 	if folder(q.dir).Replace(name, raw) == nil {
 		q.bytes += int64(len(raw))

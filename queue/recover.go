@@ -71,7 +71,7 @@ func (l *log) readCursor(segments []*segment) (cursor, error) {
 	}
 	c, err := parseCursor(raw)
 	if err != nil {
-		l.damaged.keep(cursorName, raw)
+		l.damaged.keep(fmt.Sprintf("%s-%08x.bad", cursorName, sumOf(raw)), raw)
 		l.note("%v; every message kept comes again", err)
 		return fresh, nil
 	}

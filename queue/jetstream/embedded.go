@@ -92,11 +92,8 @@ func (e *engine) start(ctx context.Context) error {
 }
 
 // broken pauses after an error of Put and starts anew when the disk takes
-// data. A message whose time ran out is the caller's to put again.
+// data.
 func (e *engine) broken(g *generation, cause error) error {
-	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
-		return fmt.Errorf("put message: %w", cause)
-	}
 	kind := queue.ErrStopped
 	if text := cause.Error(); strings.Contains(text, "no space left") || strings.Contains(text, "quota") || !queue.Writable(e.o.Dir, e.o.MinFree) {
 		kind = queue.ErrDiskFull

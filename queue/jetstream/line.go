@@ -25,8 +25,8 @@ import (
 type line struct {
 	o    queue.Options
 	kind string
-	// failed is told of an error of Put that may mean that the server cannot
-	// write any more; it returns what the caller is to be told.
+	// failed is told of an error of Put, or of no answer, that may mean that the
+	// server cannot write any more; it returns what the caller is to be told.
 	failed func(g *generation, err error) error
 	done   func() error // ends what stands behind the line
 	free   func() uint64
@@ -94,10 +94,10 @@ func (l *line) put(ctx context.Context, msg []byte) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, patience)
+	wait, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	start := time.Now()
-	_, err = g.js.Publish(ctx, subject, msg, js.WithExpectStream(streamName))
+	_, err = g.js.Publish(wait, subject, msg, js.WithExpectStream(streamName))
 	l.fsyncLast.Store(int64(time.Since(start)))
 	var api *js.APIError
 	switch {
@@ -108,6 +108,9 @@ func (l *line) put(ctx context.Context, msg []byte) error {
 	}
 	if _, stopped := l.current(); errors.Is(stopped, queue.ErrStopped) {
 		return stopped
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("put message: %w", err)
 	}
 	return l.failed(g, err)
 }
