@@ -88,7 +88,7 @@ type Limits struct {
 	WireBytes  int64         // of a body as sent; 32 MiB
 	RawBytes   int64         // of a body unpacked; 64 MiB
 	LineBytes  int           // of one JSON line; 4 MiB
-	NewSeries  int           // series never seen before that one request may bring; 20,000
+	NewSeries  int           // series never seen before that one request may bring; 100,000
 	Series     int           // series in all that are taken within a day; 500,000
 	Requests   int           // requests that bring samples, at the same time; 32
 	Streams    int           // live streams in all; 2,048
@@ -111,7 +111,7 @@ func (l Limits) withDefaults() Limits {
 		l.RawBytes = 64 << 20
 	}
 	def(&l.LineBytes, 4<<20)
-	def(&l.NewSeries, 20_000)
+	def(&l.NewSeries, 100_000)
 	def(&l.Series, 500_000)
 	def(&l.Requests, 32)
 	def(&l.Streams, 2048)

@@ -111,3 +111,23 @@ func (b *book) met(id int64) bool {
 	_, ok := b.known.now[id]
 	return ok
 }
+
+// know notes series that the store holds already, as far as there is room, so
+// that they are not new after a restart.
+func (b *book) know(ids []int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range ids {
+		if b.count() >= b.most {
+			return
+		}
+		if _, ok := b.known.now[id]; !ok {
+			b.known.before[id] = struct{}{}
+		}
+	}
+}
+
+// Know tells of series, by their IDs, that the store holds already: they do
+// not count as new. Without it a restart forgets which are known, and only the
+// limits of one request hold new ones back.
+func (a *API) Know(ids []int64) { a.book.know(ids) }

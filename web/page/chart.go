@@ -2,7 +2,6 @@ package page
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -14,19 +13,21 @@ type Chart struct {
 	Stack bool     `json:"stack,omitempty"`
 	Max   *float64 `json:"max,omitempty"` // the scale reaches at least this far
 	Lines []Line   `json:"lines"`
-	Empty string   `json:"empty,omitempty"` // what to say where there is nothing, and that is fine
+	Empty string   `json:"empty,omitempty"` // what to say where there is nothing
 }
 
 // Line is one query of a chart, which may give several lines.
 type Line struct {
-	Match string   `json:"match"`          // selector
-	Over  string   `json:"over,omitempty"` // a second selector to divide by
-	Func  string   `json:"func"`           // as store.Query.Func
-	By    []string `json:"by,omitempty"`
-	Agg   string   `json:"agg,omitempty"`
-	Top   int      `json:"top,omitempty"`
-	Label string   `json:"label,omitempty"` // with {label} filled in
-	Scale float64  `json:"scale,omitempty"`
+	Match    string   `json:"match"`               // selector
+	Over     string   `json:"over,omitempty"`      // a second selector to divide by
+	OverFunc string   `json:"over_func,omitempty"` // of Over
+	Func     string   `json:"func"`                // as store.Query.Func
+	By       []string `json:"by,omitempty"`
+	Agg      string   `json:"agg,omitempty"`
+	Top      int      `json:"top,omitempty"`
+	Label    string   `json:"label,omitempty"` // with {label} filled in
+	Scale    float64  `json:"scale,omitempty"`
+	Rest     bool     `json:"rest,omitempty"` // show 1 minus the value
 }
 
 // JSON is the declaration as the page carries it.
@@ -35,23 +36,67 @@ func (c Chart) JSON() (string, error) {
 	return string(b), err
 }
 
+// with adds lines.
+func (c Chart) with(lines ...Line) Chart {
+	c.Lines = append(c.Lines[:len(c.Lines):len(c.Lines)], lines...)
+	return c
+}
+
 // one is a scale that reaches to 100 %.
 var one = new(1.0)
 
 // scope is the labels that all charts of a view ask for: the host, the server.
 type scope []string
 
-func hostScope(host string) scope { return scope{fmt.Sprintf("host=%q", host)} }
+func hostScope(host string) scope { return scope{"host=" + quote(host)} }
 
 func (s scope) server(name string) scope {
-	return append(s[:len(s):len(s)], fmt.Sprintf("server=%q", name))
+	return append(s[:len(s):len(s)], "server="+quote(name))
 }
 
-// sel writes a selector for a metric and further conditions.
-func (s scope) sel(name string, more ...string) string {
-	all := append(s[:len(s):len(s)], more...)
+var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// quote writes a value as selectors take it.
+func quote(value string) string { return `"` + quoter.Replace(value) + `"` }
+
+// sel writes a selector: name may have conditions in braces already.
+func (s scope) sel(name string) string {
+	name, more, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+	all := s[:len(s):len(s)]
+	if more != "" {
+		all = append(all, more)
+	}
 	if len(all) == 0 {
 		return name
 	}
 	return name + "{" + strings.Join(all, ",") + "}"
 }
+
+// rate is a line of how fast a counter rises, summed over all but the labels by.
+func (s scope) rate(label, name string, by ...string) Line {
+	return Line{Match: s.sel(name), Func: "rate", By: by, Agg: "sum", Label: label}
+}
+
+// gauge is a line of the mean of a gauge, summed over all but the labels by.
+func (s scope) gauge(label, name string, by ...string) Line {
+	return Line{Match: s.sel(name), Func: "avg", By: by, Agg: "sum", Label: label}
+}
+
+// overRate divides by the rate of a counter.
+func (l Line) overRate(s scope, name string) Line {
+	l.Over, l.OverFunc = s.sel(name), "rate"
+	return l
+}
+
+// overGauge divides by a gauge.
+func (l Line) overGauge(s scope, name string) Line {
+	l.Over, l.OverFunc = s.sel(name), "avg"
+	return l
+}
+
+func (l Line) top(n int) Line { l.Top = n; return l }
+
+// rest turns a share that is free into one that is used.
+func (l Line) rest() Line { l.Rest = true; return l }
+
+func (l Line) max() Line { l.Func, l.Agg = "max", "max"; return l }

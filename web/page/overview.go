@@ -1,11 +1,147 @@
 package page
 
-import "net/http"
+import (
+	"fmt"
+	"strings"
+	"time"
 
-func (p *pages) overview(w http.ResponseWriter, r *http.Request) {
-	s := hostScope(p.Parts.Host)
-	p.show(w, r, "overview", "Overview", true, []Chart{
-		{Title: "CPU", Help: "share of all CPUs by what they do", Unit: "ratio", Stack: true, Max: one,
-			Lines: []Line{{Match: s.sel("host_cpu_seconds_total", `mode!="idle"`), Over: s.sel("host_cpus"), Func: "rate", By: []string{"mode"}, Agg: "sum", Label: "{mode}"}}},
-	})
+	"headroom/check"
+)
+
+// overviewData is the first page.
+type overviewData struct {
+	*view
+	Charts []Chart
+}
+
+func (p *pages) overview(v *view) (string, bool, any) {
+	h := hostScope(v.Host)
+	charts := []Chart{
+		cpuChart(h),
+		{Title: "Waiting", Help: "share of the time in which some task waited for CPU, memory or disk", Unit: "ratio",
+			Lines: []Line{h.rate("{resource}", `host_pressure_waiting_seconds_total{tasks="some"}`, "resource")}},
+		memoryChart(h),
+		{Title: "Disk time", Help: "share of the time in which a disk had something to do", Unit: "ratio", Max: one,
+			Lines: []Line{h.rate("{device}", "host_disk_busy_seconds_total", "device").top(8)}},
+		networkChart(h),
+	}
+	for _, s := range v.Servers() {
+		if len(charts) > 8 {
+			break
+		}
+		charts = append(charts, transactionsChart(h.server(s.Name), "Transactions · "+s.Name))
+	}
+	return "overview", true, overviewData{v, charts}
+}
+
+// Health is the sentence at the top.
+type Health struct {
+	Level string // good, warn, bad, unknown
+	Text  string
+}
+
+// Health says in a sentence whether all is well, the worst first.
+func (d overviewData) Health() Health {
+	var parts []string
+	level := "good"
+	raise := func(to string) {
+		if rankOf[to] > rankOf[level] {
+			level = to
+		}
+	}
+	count := map[check.Severity]int{}
+	unknown := 0
+	for _, f := range d.Findings() {
+		count[f.Severity]++
+	}
+	if n := count[check.Danger]; n > 0 {
+		raise("bad")
+		parts = append(parts, plural(n, "danger", "dangers"))
+	}
+	short := map[string]int{}
+	for _, r := range d.Resources() {
+		short[r.Level()]++
+	}
+	if n := short["bad"]; n > 0 {
+		raise("bad")
+		parts = append(parts, plural(n, "resource almost used up", "resources almost used up"))
+	}
+	if n := count[check.Warning]; n > 0 {
+		raise("warn")
+		parts = append(parts, plural(n, "warning", "warnings"))
+	}
+	if n := short["warn"]; n > 0 {
+		raise("warn")
+		parts = append(parts, plural(n, "resource runs short", "resources run short"))
+	}
+	if why := d.silent(); why != "" {
+		raise("unknown")
+		parts = append(parts, why)
+	}
+	looked := false
+	for _, i := range d.inspections() {
+		looked = true
+		unknown += len(i.Outcome.NotChecked)
+	}
+	switch {
+	case !looked && d.Own():
+		raise("unknown")
+		parts = append(parts, "the first checks are under way")
+	case !looked:
+		raise("unknown")
+		parts = append(parts, "checks run on the machine itself: headroom check there")
+	case level == "good":
+		parts = append(parts, "nothing found that needs you")
+	}
+	text := map[string]string{"good": "Healthy", "warn": "Needs attention", "bad": "In danger", "unknown": "Cannot be told"}[level] + ": " + strings.Join(parts, ", ")
+	if unknown > 0 {
+		text += fmt.Sprintf("; %s could not be answered", plural(unknown, "question", "questions"))
+	}
+	return Health{level, text + "."}
+}
+
+var rankOf = map[string]int{"good": 0, "unknown": 1, "warn": 2, "bad": 3}
+
+// silent says whether samples of the host stopped.
+func (d overviewData) silent() string {
+	if why := d.Away(); why != "" {
+		return "the store cannot be asked (" + why + ")"
+	}
+	for _, h := range d.Hosts() {
+		if h.Name != d.Host {
+			continue
+		}
+		if h.Last.IsZero() {
+			return "no sample is stored yet"
+		}
+		if age := d.p.now().Sub(h.Last); age > 3*time.Minute {
+			return "no samples for " + span(age)
+		}
+		return ""
+	}
+	return "no samples of " + d.Host
+}
+
+// Resources is what is left, the scarcest first.
+func (d overviewData) Resources() []resource { return d.resources() }
+
+// Worst are the findings that matter most.
+func (d overviewData) Worst() []finding {
+	all := d.Findings()
+	return all[:min(5, len(all))]
+}
+
+// More is how many findings are not among the worst.
+func (d overviewData) More() int { return max(0, len(d.Findings())-5) }
+
+// Seen says how long ago a host spoke last.
+func (d overviewData) Seen(l place) string {
+	if l.Last.IsZero() {
+		return "not yet"
+	}
+	age := d.p.now().Sub(l.Last)
+	if age < time.Minute {
+		return "now"
+	}
+	return span(age) + " ago"
 }

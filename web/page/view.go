@@ -1,0 +1,306 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"headroom/metric"
+	"headroom/store"
+	"headroom/web/api"
+)
+
+// view is what a request asks for: a host, a server of it, a span of time.
+type view struct {
+	p    *pages
+	r    *http.Request
+	Host string
+	// Server is the server's label, the first of the host's if none was named;
+	// "" if it has none.
+	Server   string
+	from, to time.Time
+	places   places
+}
+
+// place is a host or server that samples came of.
+type place struct {
+	Name  string
+	Host  string
+	Major string    // of PostgreSQL
+	Last  time.Time // when a sample came last
+}
+
+// places are all hosts and servers that the store knows from the last two days.
+type places struct {
+	hosts, servers []place
+	why            string // the store's answer where there was none
+}
+
+func (p *pages) view(r *http.Request) (*view, error) {
+	q := r.URL.Query()
+	v := &view{p: p, r: r, Host: cmp.Or(q.Get("host"), p.Parts.Host), Server: q.Get("server")}
+	now := p.now()
+	var err, err2 error
+	v.from, err = when(cmp.Or(q.Get("from"), "-1h"), now)
+	v.to, err2 = when(cmp.Or(q.Get("to"), "now"), now)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	if !v.from.Before(v.to) {
+		return nil, fmt.Errorf("the range ends before it begins")
+	}
+	v.places = p.places.get(p.now(), 5*time.Second, func() places { return p.findPlaces(r.Context()) })
+	if list := v.Servers(); v.Server == "" && len(list) > 0 {
+		v.Server = list[0].Name
+	}
+	return v, nil
+}
+
+func (p *pages) now() time.Time {
+	if p.Parts.Now != nil {
+		return p.Parts.Now()
+	}
+	return time.Now()
+}
+
+// when reads a time of a page's address: "now", "-2h", RFC 3339.
+func when(text string, now time.Time) (time.Time, error) {
+	if text == "now" {
+		return now, nil
+	}
+	if back, ok := strings.CutPrefix(text, "-"); ok && len(back) > 1 {
+		unit := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[back[len(back)-1]]
+		n, err := strconv.ParseFloat(back[:len(back)-1], 64)
+		if err == nil && unit > 0 && n > 0 && n*unit.Seconds() < 100*365*86400 {
+			return now.Add(-time.Duration(n * float64(unit))), nil
+		}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, fmt.Errorf("read time %.40q: write it as -2h, now, or 2026-11-21T14:00:00Z", text)
+	}
+	return t, nil
+}
+
+// Hosts are the hosts that the store knows, this machine first.
+func (v *view) Hosts() []place { return v.places.hosts }
+
+// Servers are the PostgreSQL servers of the host.
+func (v *view) Servers() (out []place) {
+	for _, s := range v.places.servers {
+		if s.Host == v.Host {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Own says whether the host is this machine: only of it are there gaps,
+// findings and sessions.
+func (v *view) Own() bool { return v.Host == v.p.Parts.Host }
+
+// Away is why the store cannot be asked; "" if it can.
+func (v *view) Away() string { return v.places.why }
+
+func (p *pages) findPlaces(ctx context.Context) (out places) {
+	now := p.now()
+	st, err := p.store()
+	if err == nil {
+		out.hosts, err = found(ctx, st, "host_boot_time_seconds", "host", now)
+	}
+	if err == nil {
+		out.servers, err = found(ctx, st, "postgres_version_info", "server", now)
+	}
+	if err != nil {
+		out.why = err.Error()
+	}
+	own := func(l place) bool { return l.Name == p.Parts.Host }
+	if !slices.ContainsFunc(out.hosts, own) {
+		out.hosts = append(out.hosts, place{Name: p.Parts.Host, Host: p.Parts.Host})
+	}
+	slices.SortStableFunc(out.hosts, func(a, b place) int {
+		return cmp.Or(cmp.Compare(btoi(own(b)), btoi(own(a))), strings.Compare(a.Name, b.Name))
+	})
+	if p.Parts.Targets == nil {
+		return out
+	}
+	for _, t := range p.Parts.Targets() { // those of which no sample came yet
+		known := slices.ContainsFunc(out.servers, func(l place) bool { return l.Name == t.Name && l.Host == p.Parts.Host })
+		if t.Kind == metric.Postgres && !known {
+			out.servers = append(out.servers, place{Name: t.Name, Host: p.Parts.Host})
+		}
+	}
+	return out
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// found lists the values of a label that a metric had within two days, the one
+// that spoke last first where one name has several series.
+func found(ctx context.Context, st api.Store, name, label string, now time.Time) ([]place, error) {
+	list, err := st.Series(ctx, []store.Match{{Label: "__name__", Op: "=", Value: name}}, now.Add(-48*time.Hour), now.Add(time.Minute), 5000)
+	if err != nil {
+		return nil, err
+	}
+	var out []place
+	for _, s := range list {
+		l := place{Name: s.Series.Get(label), Host: s.Series.Get("host"), Major: s.Series.Get("major"), Last: s.Last}
+		i := slices.IndexFunc(out, func(o place) bool { return o.Name == l.Name && o.Host == l.Host })
+		switch {
+		case i < 0:
+			out = append(out, l)
+		case out[i].Last.Before(l.Last):
+			out[i] = l
+		}
+	}
+	return out, nil
+}
+
+// store returns the store, or why there is none now.
+func (p *pages) store() (api.Store, error) {
+	if p.Parts.Store == nil {
+		return nil, errors.New("there is no store")
+	}
+	return p.Parts.Store()
+}
+
+// eq are conditions: name, then pairs of label and value.
+func eq(name string, pairs ...string) []store.Match {
+	m := []store.Match{{Label: "__name__", Op: "=", Value: name}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m = append(m, store.Match{Label: pairs[i], Op: "=", Value: pairs[i+1]})
+	}
+	return m
+}
+
+// ask queries the store.
+func (v *view) ask(q store.Query) ([]store.Line, []int64, error) {
+	st, err := v.p.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := st.Query(v.r.Context(), q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.Lines, f.At, nil
+}
+
+// number is one value with its labels.
+type number struct {
+	labels []metric.Label
+	value  float64
+}
+
+func (n number) get(label string) string { return get(n.labels, label) }
+
+func get(labels []metric.Label, label string) string {
+	for _, l := range labels {
+		if l.Name == label {
+			return l.Value
+		}
+	}
+	return ""
+}
+
+// latest is the newest value of each series of the last 20 minutes.
+func (v *view) latest(m []store.Match) ([]number, error) {
+	now := v.p.now()
+	return v.numbers(store.Query{Match: m, From: now.Add(-20 * time.Minute), To: now.Add(time.Second), Step: time.Minute, Func: "last"})
+}
+
+// rates is the mean rise per second of each group within the view's range, of
+// the time in which any of them has samples.
+func (v *view) rates(m []store.Match, by ...string) ([]number, error) {
+	lines, at, err := v.ask(store.Query{Match: m, From: v.from, To: v.to, Points: 60, Func: "increase", By: by, Agg: "sum"})
+	if err != nil {
+		return nil, err
+	}
+	var out []number
+	covered := map[int]bool{}
+	for _, l := range lines {
+		sum := 0.0
+		for i, x := range l.Values {
+			if !math.IsNaN(x) {
+				sum += x
+				covered[i] = true
+			}
+		}
+		out = append(out, number{l.Labels, sum})
+	}
+	if len(at) > 1 {
+		for i := range out {
+			out[i].value /= float64(len(covered)) * float64(at[1]-at[0]) / 1000
+		}
+	}
+	return out, nil
+}
+
+// numbers is the last value of each line.
+func (v *view) numbers(q store.Query) ([]number, error) {
+	lines, _, err := v.ask(q)
+	if err != nil {
+		return nil, err
+	}
+	var out []number
+	for _, l := range lines {
+		for i := len(l.Values) - 1; i >= 0; i-- {
+			if !math.IsNaN(l.Values[i]) {
+				out = append(out, number{l.Labels, l.Values[i]})
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// kept keeps an answer for some seconds, so that many readers cost as one.
+type kept[T any] struct {
+	mu sync.Mutex
+	m  map[string]*keptOne[T]
+}
+
+type keptOne[T any] struct {
+	mu    sync.Mutex
+	at    time.Time
+	value T
+}
+
+func (k *kept[T]) get(now time.Time, life time.Duration, make func() T) T {
+	return k.of("", now, life, make)
+}
+
+// keptMost bounds how many answers are kept: names come from addresses.
+const keptMost = 1000
+
+func (k *kept[T]) of(key string, now time.Time, life time.Duration, read func() T) T {
+	k.mu.Lock()
+	if k.m == nil || len(k.m) > keptMost {
+		k.m = map[string]*keptOne[T]{}
+	}
+	one := k.m[key]
+	if one == nil {
+		one = &keptOne[T]{}
+		k.m[key] = one
+	}
+	k.mu.Unlock()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.at.IsZero() || now.Sub(one.at) > life || now.Before(one.at) {
+		one.value, one.at = read(), now
+	}
+	return one.value
+}
