@@ -30,6 +30,8 @@ var needs = map[string]func() string{
 		return ""
 	},
 	"pgbouncer": program("pgbouncer", "apt-get install pgbouncer"),
+	"nginx":     program("nginx", "apt-get install nginx-light"),
+	"promtool":  program("promtool", "apt-get install prometheus"),
 	"pgbench":   program("pgbench", "apt-get install postgresql-contrib"),
 	"chromium":  program("chromium", "apt-get install chromium"),
 	"loop": func() string {
