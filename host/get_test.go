@@ -54,6 +54,17 @@ func TestGetStaysOnThisMachine(t *testing.T) {
 	}
 }
 
+func TestGetTakesAnyCertificateOnLoopback(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	defer srv.Close()
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	l := Open(Options{})
+	defer l.Close()
+	if b, err := l.Get(t.Context(), "https://www.example.net:"+port+"/"); err != nil || string(b) != "ok" {
+		t.Errorf("page = %q, %v", b, err)
+	}
+}
+
 func TestGetGoesToASocketAndGivesUp(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", sock)

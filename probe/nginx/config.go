@@ -117,8 +117,10 @@ func (l *looker) server(ds []Directive) {
 		switch {
 		case d.Name == "listen" && len(d.Args) > 0:
 			listens = append(listens, d.Args)
-		case d.Name == "server_name" && len(d.Args) > 0 && name == "" && plainName(d.Args[0]):
-			name = d.Args[0]
+		case d.Name == "server_name" && name == "":
+			if i := slices.IndexFunc(d.Args, plainName); i >= 0 {
+				name = d.Args[i]
+			}
 		}
 	}
 	if len(listens) == 0 {
