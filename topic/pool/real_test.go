@@ -41,7 +41,11 @@ func TestARealPgBouncer(t *testing.T) {
 	answered := make(chan error, 1)
 	go func() { _, err := waiter.Exec(t.Context(), "select 2"); answered <- err }()
 	var got string
-	t.Cleanup(func() { if t.Failed() { t.Log(got) } })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(got)
+		}
+	})
 	need.Eventually(t, 10*time.Second, "a client is seen waiting", func() bool {
 		got = testkit.Read(t, r, Topic.Collectors...)
 		return strings.Contains(got, `pgbouncer_clients{database="postgres",state="waiting",user="postgres"} 1`)
