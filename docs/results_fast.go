@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,24 +13,36 @@ import (
 
 func rates(v float64) string { return unit.Format(v, unit.PerSecond) }
 
-func upsertText(raw []byte) (string, error) {
-	var r struct {
-		Server             string
-		Cores, Connections int
-		Keys               int64
-		Seconds            float64
-		Settings           map[string]string
-		Parts              []struct {
-			Name   string
-			Median map[string]float64
-			Ratios []struct {
-				Ours, Peer string
-				Goal       float64
-				Ratio      struct{ Lo, Center, Hi float64 }
-				N          int
-			}
-		}
+// upserts is a result file of bench/upsert.
+type upserts struct {
+	Server             string
+	Cores, Connections int
+	Keys               int64
+	Seconds            float64
+	Settings           map[string]string
+	Note               string
+	Parts              []upsertPart
+}
+
+type upsertPart struct {
+	Name   string
+	Median map[string]float64
+	Costs  map[string]rowCost
+	Ratios []struct {
+		Ours, Peer string
+		Goal       float64
+		Ratio      struct{ Lo, Center, Hi float64 }
+		N          int
 	}
+}
+
+// rowCost is what one row takes: CPU seconds, and bytes of the log.
+type rowCost struct{ Client, Server, WAL float64 }
+
+func (c rowCost) cpu() float64 { return c.Client + c.Server }
+
+func upsertText(raw []byte) (string, error) {
+	var r upserts
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err
 	}
@@ -54,8 +67,58 @@ func upsertText(raw []byte) (string, error) {
 	}
 	return fmt.Sprintf("Rows a second, durable, PostgreSQL %s, %d cores, %d connections, %d keys, rounds of %g s in turns%s. "+
 		"\"pgx\" are statements tuned by hand; the ratio is ours to theirs with its 95 %% interval.\n\n", r.Server, r.Cores, r.Connections, r.Keys, r.Seconds, settings) +
-		table([]string{"work", "ours", "beside", "ratio", "goal", "rounds"}, rows) + upsertWhy, nil
+		table([]string{"work", "ours", "beside", "ratio", "goal", "rounds"}, rows) + upsertWhy + r.note() + r.costs(), nil
 }
+
+func (r *upserts) note() string {
+	if r.Note == "" {
+		return ""
+	}
+	return "\n" + r.Note + "\n"
+}
+
+// simple begins the names of the parts that show what a row costs.
+const simple = "beside simple ways"
+
+// costs is what rows take of CPU and log, by way, and what follows from that.
+func (r *upserts) costs() string {
+	micro := func(v float64) string { return fmt.Sprintf("%.1f µs", 1e6*v) }
+	var rows [][]string
+	why := ""
+	for _, p := range r.Parts {
+		if !strings.HasPrefix(p.Name, simple) && p.Name != splitName {
+			continue
+		}
+		arms := slices.Sorted(maps.Keys(p.Costs))
+		if p.Name == splitName {
+			arms = splitArms[:]
+		}
+		for _, arm := range arms {
+			c := p.Costs[arm]
+			rows = append(rows, []string{p.Name, arm, rates(p.Median[arm]), micro(c.Client), micro(c.Server), unit.Format(math.Round(c.WAL), unit.Byte)})
+		}
+		for _, x := range p.Ratios {
+			ours, peer := p.Costs[x.Ours], p.Costs[x.Peer]
+			if x.Goal > x.Ratio.Center && ours.cpu() > 0 {
+				why += fmt.Sprintf("Why %s misses its goal beside %s, %s: a row takes %s of CPU where theirs takes %s, %.2f × as much, and %.0f %% of ours is the server's. ",
+					x.Ours, x.Peer, strings.TrimPrefix(p.Name, simple+", "), micro(ours.cpu()), micro(peer.cpu()), peer.cpu()/ours.cpu(), 100*ours.Server/ours.cpu())
+			}
+		}
+		if c := p.Costs; p.Name == splitName {
+			why += fmt.Sprintf("Of a hand-written upsert of 1,000 rows the server spends on a row: %s on taking it over and parsing it, %s on looking its key up, %s on the new row version and its index entries, %s on the log. ",
+				micro(c[splitArms[0]].Server), micro(c[splitArms[1]].Server-c[splitArms[0]].Server), micro(c[splitArms[2]].Server-c[splitArms[1]].Server), micro(c[splitArms[3]].Server-c[splitArms[2]].Server))
+		}
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	return "\n" + table([]string{"work", "way", "rate", "client CPU of a row", "server CPU of a row", "log of a row"}, rows) + "\n" + strings.TrimSpace(why) + "\n"
+}
+
+// The part that takes an upsert apart, each arm with more in it than the one before.
+const splitName = "where a row's time goes"
+
+var splitArms = [...]string{"handed over and parsed", "and its key looked up", "and written, without log", "and written, with log"}
 
 // goal says what was wanted and whether the figure got there.
 func goal(want, got float64) string {
@@ -90,18 +153,24 @@ func loadText(raw []byte) (string, error) {
 			Ratio                 []float64
 			Min, Median, Max      float64
 			PeakRSS               int64
+			Factor                float64
 		}
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err
 	}
 	var rows [][]string
-	peak, last := int64(0), ""
+	peak, last, guess := int64(0), "", ""
+	least, most := 1<<30, 0
 	for _, x := range r.Rows {
 		peak = max(peak, x.PeakRSS)
 		if len(x.Seconds) == 0 {
 			rows = append(rows, []string{x.Experiment, x.Arm, x.Note, "", ""})
 			continue
+		}
+		least, most = min(least, len(x.Seconds)), max(most, len(x.Seconds))
+		if x.Factor > 0 {
+			guess += fmt.Sprintf("; %s: %.2f", x.Experiment, x.Factor)
 		}
 		ratio, want := "", ""
 		if first := x.Experiment != last; first {
@@ -117,10 +186,17 @@ func loadText(raw []byte) (string, error) {
 		}
 		rows = append(rows, []string{x.Experiment, x.Arm, unit.Seconds(median(x.Seconds)), ratio, want})
 	}
-	return fmt.Sprintf("The people table (%d rows, %s; key, btree, full-text GIN), PostgreSQL %s with default settings, %d cores, %d rounds in turns. "+
+	if guess != "" {
+		guess = "\nEstimate of `load --plan` by the real time, medians (its part for VACUUM ANALYZE included)" + guess + ".\n"
+	}
+	rounds := fmt.Sprint(most)
+	if least < most {
+		rounds = fmt.Sprintf("%d to %d", least, most)
+	}
+	return fmt.Sprintf("The people table (%d rows, %s; key, btree, full-text GIN), PostgreSQL %s with default settings, %d cores, %s rounds in turns. "+
 		"The ratio is the other's time by that of `headroom load` in the same round: above 1 ours is faster; median and range. Largest memory of `headroom load`: %s.\n\n",
-		r.Records, unit.Format(float64(r.Bytes), unit.Byte), r.Server, r.Cores, r.Rounds, unit.Format(float64(peak), unit.Byte)) +
-		table([]string{"work", "way", "time", "ratio", "goal"}, rows) + loadWhy, nil
+		r.Records, unit.Format(float64(r.Bytes), unit.Byte), r.Server, r.Cores, rounds, unit.Format(float64(peak), unit.Byte)) +
+		table([]string{"work", "way", "time", "ratio", "goal"}, rows) + loadWhy + guess, nil
 }
 
 func kitText(raw []byte) (string, error) {
@@ -172,11 +248,10 @@ func kitText(raw []byte) (string, error) {
 // What stands between the figures and the goals that they miss.
 const (
 	upsertWhy = "\nThe statements by hand get keys without duplicates, dealt out so that workers never meet, in no order; ours sorts them. " +
-		"Where the goals beside multi-VALUES and beside one row per commit are missed: both sides pay for the same new row versions, index look-ups and log, " +
-		"and on this disk a commit takes well under a millisecond, which makes single rows quick. The read table's gain is work done later and in another session, not less work: " +
-		"see the row that waits for its last refresh.\n"
-	loadWhy = "\nAppending little: of a load's time some 60 ms are its own (looking at table and input, journal, connections; seen in the server's statement log), " +
-		"which a bare COPY of 0.4 s does not have. Beside a table that was in use for a while the four connections made up for it in runs by hand; in this run they did not.\n"
+		"After a checkpoint the first change of each page puts the whole page into the log, for all ways alike; between checkpoints, most of the time on a server in use, it does not. " +
+		"The read table's gain is work done later and in another session, not less work: see the row that waits for its last refresh.\n"
+	loadWhy = "\nAppending little: the time of `headroom load` is that of the whole program: its start, the look at table and input, journal, connections. COPY's is one statement on a connection that is open. " +
+		"Rows that go into a GIN index queue for its list of new entries, which is why two connections carry them and not four.\n"
 	kitWhy = "\nThe aggregate value_counts(x) misses 0.7 × GROUP BY, and value_counts(table, column), which writes the GROUP BY itself, meets it. Of the aggregate's 230 ns for an integer's row, " +
 		"about 65 are the scan, 35 array_append, 65 unnest and 70 grouping (each step added by itself, PostgreSQL 15): GROUP BY pays for the first and the last only. " +
 		"array_append is the one built-in function that adds to a state in place that an unprivileged user may name; a state of any other kind is copied for each row, " +

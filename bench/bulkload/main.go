@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -73,7 +74,7 @@ func main() {
 func run() error {
 	rounds := flag.Int("rounds", 5, "rounds of each experiment, after one that only warms up")
 	records := flag.Int64("records", 600_000, "rows of the people table")
-	only := flag.String("only", "", "only experiments with this in their name: load, append, bad, analyzed")
+	only := flag.String("only", "", "only experiments with this in their name: load, append, bad, analyzed; the others stay in the result file as they are")
 	date := flag.String("date", time.Now().UTC().Format(time.DateOnly), "date in the result file's name")
 	out := flag.String("out", "", "result file (default bench/results/bulkload-DATE.json; - for none)")
 	flag.Parse()
@@ -104,11 +105,43 @@ func run() error {
 	if *out == "" {
 		*out = "bench/results/bulkload-" + *date + ".json"
 	}
+	if *only != "" {
+		if err := f.keep(*out, l.experiments()); err != nil {
+			return err
+		}
+	}
 	b, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(*out, append(b, '\n'), 0o644)
+}
+
+// keep takes over the rows of a result file whose experiment was not run now,
+// in the order in which all would have run.
+func (f *file) keep(path string, all []experiment) error {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var was file
+	if err == nil {
+		err = json.Unmarshal(raw, &was)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	ran, rows := f.Rows, []row(nil)
+	for _, e := range all {
+		other := func(r row) bool { return r.Experiment != e.name }
+		found := slices.DeleteFunc(slices.Clone(ran), other)
+		if len(found) == 0 {
+			found = slices.DeleteFunc(slices.Clone(was.Rows), other)
+		}
+		rows = append(rows, found...)
+	}
+	f.Rows = rows
+	return nil
 }
 
 // open starts the server with its default settings, builds the program and

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ type file struct {
 	Keys                  int64
 	Seconds               float64 // of a round
 	Settings              map[string]string
+	Note                  string `json:",omitempty"` // what a reader must know of this run
 	Parts                 []part
 }
 
@@ -82,7 +84,8 @@ func run() (err error) {
 	conns := flag.Int("c", 2, "connections of each arm")
 	keys := flag.Int64("keys", 2_000_000, "keys in the table")
 	own := flag.Bool("forms", false, "compare our own strategies instead")
-	only := flag.String("only", "", "only parts with this in their name")
+	only := flag.String("only", "", "only parts with this in their name; the others stay in the result file as they are")
+	note := flag.String("note", "", "what a reader must know of this run, for the result file")
 	date := flag.String("date", time.Now().UTC().Format(time.DateOnly), "date in the result file's name")
 	out := flag.String("out", "", "result file (default bench/results/upsert-DATE.json; - for none)")
 	flag.Parse()
@@ -121,11 +124,44 @@ func run() (err error) {
 	if *out == "" {
 		*out = "bench/results/upsert-" + *date + ".json"
 	}
+	b.file.Note = *note
+	if *only != "" {
+		if err := b.file.keep(*out); err != nil {
+			return err
+		}
+	}
 	text, err := json.MarshalIndent(b.file, "", " ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(*out, append(text, '\n'), 0o644)
+}
+
+// keep takes over the parts of a result file that were not run now, in the
+// order in which all would have run.
+func (f *file) keep(path string) error {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var was file
+	if err == nil {
+		err = json.Unmarshal(raw, &was)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	var all []part
+	for _, c := range parts() {
+		named := func(p part) bool { return p.Name == c.name }
+		if i := slices.IndexFunc(f.Parts, named); i >= 0 {
+			all = append(all, f.Parts[i])
+		} else if i := slices.IndexFunc(was.Parts, named); i >= 0 {
+			all = append(all, was.Parts[i])
+		}
+	}
+	f.Parts = all
+	return nil
 }
 
 // comparison is a part before it ran.
