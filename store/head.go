@@ -181,13 +181,3 @@ func (h *head) latest() int64 {
 	defer h.mu.RUnlock()
 	return h.newest
 }
-
-// hash is that of a known series' key, else 0.
-func (h *head) hash(id int64) uint64 {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if e := h.series[id]; e != nil {
-		return e.hash
-	}
-	return 0
-}

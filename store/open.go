@@ -39,13 +39,14 @@ type Store struct {
 	seed  maphash.Seed
 
 	wmu       sync.Mutex // one writer
-	writer    *pgx.Conn  // holds the store's lock; nil after it broke
-	epoch     int64      // of our hold
-	seq       int64      // of the last write
-	hot       int        // which of the two hot tables is written
-	frozen    bool       // the other hot table waits to be packed
-	frozenSeq int64      // of the last write into it
-	nids      int64      // series that the table holds, about
+	closed    bool
+	writer    *pgx.Conn // holds the store's lock; nil after it broke
+	epoch     int64     // of our hold
+	seq       int64     // of the last write
+	hot       int       // which of the two hot tables is written
+	frozen    bool      // the other hot table waits to be packed
+	frozenSeq int64     // of the last write into it
+	nids      int64     // series that the table holds, about
 
 	head *head
 
@@ -151,6 +152,7 @@ func (s *Store) pool(ctx context.Context, n int, limit string) (*pgxpool.Pool, e
 func (s *Store) Close() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
+	s.closed = true
 	s.drop()
 	if s.maint != nil {
 		s.maint.Close()
@@ -176,6 +178,9 @@ const storeLock int64 = 0x68656164726f6f6d
 // take connects, takes the lock, and reads what was written but not packed if
 // anybody else may have written since we held the store last.
 func (s *Store) take(ctx context.Context) error {
+	if s.closed {
+		return transient(errors.New("the store was closed"))
+	}
 	c, err := pgx.ConnectConfig(ctx, s.cfg.Copy())
 	if err != nil {
 		return transient(fmt.Errorf("connect: %w", err))

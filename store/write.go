@@ -164,6 +164,7 @@ func (s *Store) unknown(ctx context.Context, tx pgx.Tx, batches []*metric.Batch)
 type work struct {
 	rows    []metric.Row
 	hashes  []uint64
+	entries []*entry // nil where memory does not know the series
 	points  int
 	strange []int // rows whose series is to be looked up, one for each series
 }
@@ -174,9 +175,11 @@ func (s *Store) collect(batches []*metric.Batch) (*work, error) {
 	for _, b := range batches {
 		n += len(b.Rows)
 	}
-	w.rows, w.hashes = make([]metric.Row, 0, n), make([]uint64, 0, n)
+	w.rows, w.hashes, w.entries = make([]metric.Row, 0, n), make([]uint64, 0, n), make([]*entry, 0, n)
 	now, newest := s.o.Now().UnixMilli(), s.head.latest()
 	met := map[int64]uint64{}
+	s.head.mu.RLock()
+	defer s.head.mu.RUnlock()
 	for _, b := range batches {
 		for i := range b.Rows {
 			r := b.Rows[i]
@@ -210,7 +213,11 @@ func takes(r metric.Row, now, newest int64) error {
 // known notes a row, and its series if that has to be looked up.
 func (s *Store) known(w *work, r metric.Row, met map[int64]uint64) error {
 	id, hash := r.Series.ID(), maphash.String(s.seed, r.Series.Key())
-	have := s.head.hash(id)
+	e := s.head.series[id]
+	var have uint64
+	if e != nil {
+		have = e.hash
+	}
 	if have == 0 {
 		have = met[id]
 	}
@@ -219,7 +226,7 @@ func (s *Store) known(w *work, r metric.Row, met map[int64]uint64) error {
 	} else if have != hash {
 		return fmt.Errorf("series %s has the id %d, which another series has already", r.Series, id)
 	}
-	w.rows, w.hashes = append(w.rows, r), append(w.hashes, hash)
+	w.rows, w.hashes, w.entries = append(w.rows, r), append(w.hashes, hash), append(w.entries, e)
 	return nil
 }
 
@@ -339,7 +346,10 @@ func (s *Store) apply(w *work) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, r := range w.rows {
-		e := h.entry(r.Series.ID(), w.hashes[i])
+		e := w.entries[i]
+		if e == nil {
+			e = h.entry(r.Series.ID(), w.hashes[i])
+		}
 		e.hash = w.hashes[i]
 		for _, p := range r.Points {
 			p.Value += 0 // -0 becomes 0, as the packed form has no place for it
