@@ -101,7 +101,10 @@ func (f column) till(major int64, instead string) column {
 func (f column) wants(needs ...want) column { f.needs = append(f.needs, needs...); return f }
 
 // labelled gives the column labels of its own.
-func (f column) labelled(labels ...string) column { f.Labels = labels; return f }
+func (f column) labelled(labels ...string) column {
+	f.Labels = append([]string{}, labels...) // not nil: none are its own too
+	return f
+}
 
 func needStats(s state) (string, string) {
 	if s.stats {

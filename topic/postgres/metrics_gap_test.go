@@ -123,6 +123,28 @@ func TestOneRefusalCostsOneReading(t *testing.T) {
 	wants(t, out, atLeast(0), "postgres_database_xid_age", "database=postgres")
 }
 
+// What looking itself does must not look like trouble of the server's.
+func TestLookingRollsNothingBack(t *testing.T) {
+	s := watched(t, 0, map[string]string{"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"})
+	run(t, s.DSN(), "create extension pg_stat_statements", "create database d")
+	l := reader(t, s.DSN())
+	for range 3 {
+		for _, c := range collectors {
+			aRound(t, c, l)
+		}
+		if _, err := Sessions(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	l = reader(t, s.DSN()+" dbname=d")
+	need.Eventually(t, 15*time.Second, "the rounds are counted", func() bool {
+		v, _ := get(aRound(t, databasesCollector, l), "postgres_database_commits_total", "database=postgres")
+		return v > 50
+	})
+	wants(t, aRound(t, databasesCollector, l), is(0), "postgres_database_rollbacks_total", "database=postgres")
+}
+
 // A view that cannot be read in time is a gap of its own.
 func TestOneLockedViewCostsOneReading(t *testing.T) {
 	s := watched(t, 0, nil)

@@ -41,14 +41,14 @@ func collect(ctx context.Context, r host.Reader, out *metric.Out, todo []reading
 	for {
 		var s state
 		done := -1 // the state comes before the first reading
-		err := r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := look(ctx, r, func(ctx context.Context, tx pgx.Tx) error {
 			return batch(ctx, tx, out, todo, &s, &done)
 		})
 		var pe *pgconn.PgError
 		switch {
 		case err == nil:
 			return nil
-		case done < 0 || ctx.Err() != nil || !errors.As(err, &pe):
+		case done < 0 || done == len(todo) || ctx.Err() != nil || !errors.As(err, &pe):
 			return fmt.Errorf("read the server's statistics: %w", err)
 		}
 		refused(out, todo[done], s, err)
@@ -56,6 +56,20 @@ func collect(ctx context.Context, r host.Reader, out *metric.Out, todo []reading
 			return nil
 		}
 	}
+}
+
+// look runs f in a transaction that ends with a commit: a rollback, which is
+// how a Reader ends what it looked at, would be counted as one of the server's.
+func look(ctx context.Context, r host.Reader, f func(ctx context.Context, tx pgx.Tx) error) error {
+	return r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := f(ctx, tx); err != nil {
+			return err
+		}
+		if err := tx.Commit(ctx); !errors.Is(err, pgx.ErrTxCommitRollback) {
+			return err
+		}
+		return nil // f was refused something, and has said so
+	})
 }
 
 // batch sends all statements at once and reads the answers; done is how many

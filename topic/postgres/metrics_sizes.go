@@ -38,7 +38,7 @@ type namedDatabase struct {
 func collectSizes(ctx context.Context, r host.Reader, out *metric.Out) error {
 	var left, closed []string
 	var why error
-	err := r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := look(ctx, r, func(ctx context.Context, tx pgx.Tx) error {
 		list, size, err := databasesOf(ctx, tx)
 		if err != nil {
 			return err

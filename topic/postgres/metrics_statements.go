@@ -37,11 +37,9 @@ var statementReadings = []reading{
 		col("postgres_statement_read_seconds_total", "Time that it waited for reads of data files.", "shared_blk_read_time, to 16 blk_read_time").wants(needIOTiming),
 		col("postgres_statement_write_seconds_total", "Time that it waited for writes of data files.", "shared_blk_write_time, to 16 blk_write_time").wants(needIOTiming),
 		col("postgres_statement_wal_bytes_total", "Write-ahead log that it wrote.", "wal_bytes"),
+		col("postgres_statements", "Statements that are counted one by one.", "rows").labelled(),
+		col("postgres_statements_limit", "Statements that there is room for; past it the least run are forgotten.", "setting pg_stat_statements.max").labelled(),
 	).all(needStats),
-	of("statement_room", "pg_stat_statements", []string{},
-		col("postgres_statements", "Statements that are counted one by one.", "rows"),
-		col("postgres_statements_limit", "Statements that there is room for; past it the least run are forgotten.", "setting pg_stat_statements.max"),
-	),
 	of("evictions", "pg_stat_statements_info", []string{},
 		col("postgres_statements_evicted_total", "Times that statements were forgotten to make room: then counts of rare ones are too low.", "dealloc").from(14)),
 }
@@ -107,7 +105,7 @@ func statementsCollectorDefs() (defs []*metric.Def) {
 }
 
 func (h *home) find(ctx context.Context, r host.Reader) error {
-	return r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return look(ctx, r, func(ctx context.Context, tx pgx.Tx) error {
 		sql, err := pg.SQL(metricSQL, "sql", "statements_home", pg.Major(tx))
 		if err != nil {
 			return err
@@ -127,7 +125,7 @@ func (h *home) find(ctx context.Context, r host.Reader) error {
 func (h *home) missing() (because, hint string) {
 	switch {
 	case !h.loaded:
-		return "pg_stat_statements is not loaded: the server does not count statements", "headroom plan postgres.setting shared_preload_libraries=pg_stat_statements (keep what is loaded already; takes a restart), then CREATE EXTENSION pg_stat_statements"
+		return "pg_stat_statements is not loaded: the server does not count statements", "headroom plan postgres.extension pg_stat_statements (adds it to shared_preload_libraries, which takes a restart)"
 	case h.schema == "":
 		return "pg_stat_statements is loaded, but not installed in the database that we are connected to", "CREATE EXTENSION pg_stat_statements"
 	case h.version < 8:
@@ -175,7 +173,7 @@ func (h *home) info(ctx context.Context, r host.Reader, out *metric.Out) error {
 
 func (h *home) read(ctx context.Context, r host.Reader) error {
 	texts := map[string]string{}
-	err := r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := look(ctx, r, func(ctx context.Context, tx pgx.Tx) error {
 		sql, err := pg.SQL(metricSQL, "sql", "statement_texts", pg.Major(tx))
 		if err != nil {
 			return err

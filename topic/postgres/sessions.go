@@ -45,7 +45,7 @@ type Session struct {
 // it is in no metric.
 func Sessions(ctx context.Context, r host.Reader) ([]Session, error) {
 	var out []Session
-	err := r.PG(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := look(ctx, r, func(ctx context.Context, tx pgx.Tx) error {
 		sql, err := pg.SQL(metricSQL, "sql", "sessions", pg.Major(tx))
 		if err != nil {
 			return err

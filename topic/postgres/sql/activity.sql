@@ -9,5 +9,5 @@ select pg_catalog.current_setting('max_connections')::float8 as postgres_connect
          filter (where state = 'active' and pid <> pg_catalog.pg_backend_pid())), 0)::float8 as postgres_oldest_statement_seconds,
        coalesce(extract(epoch from max(pg_catalog.clock_timestamp() - state_change)
          filter (where state like 'idle in transaction%')), 0)::float8 as postgres_longest_idle_in_transaction_seconds
-from pg_catalog.pg_stat_activity
+from pg_catalog.pg_stat_get_activity(null)
 where backend_type = 'client backend'
