@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"headroom/queue"
+	"headroom/store"
 )
 
 // flow remembers how many bytes came within the last minutes, to tell for how
@@ -185,6 +186,9 @@ func (a *API) storeStatus(ctx context.Context) (status any, why string) {
 	s, err := a.Parts.StoreStatus(ctx)
 	if err != nil {
 		return nil, err.Error()
+	}
+	if st, ok := s.(store.Status); ok {
+		return storeOf(st), ""
 	}
 	return s, ""
 }
