@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"headroom/fail"
-	"headroom/host"
 	"headroom/queue"
 )
 
@@ -31,9 +30,8 @@ const (
 
 // poster sends requests to one Headroom.
 type poster struct {
-	url      string
-	client   *http.Client
-	failures int // in a row
+	url    string
+	client *http.Client
 }
 
 func newPoster(raw, ca string) (poster, error) {
@@ -82,7 +80,8 @@ type answer struct {
 	refused bool // for good
 	why     string
 	hint    string
-	pause   time.Duration // that the other asked for, or that makes sense
+	pause   time.Duration // that the other asked for
+	long    bool          // nothing changes soon: a person must act
 }
 
 func (p *poster) send(ctx context.Context, token string, msgs []queue.Message) answer {
@@ -140,11 +139,11 @@ func read(res *http.Response, text []byte) answer {
 	case ours && (c == http.StatusBadRequest || c == http.StatusRequestEntityTooLarge || c == http.StatusUnprocessableEntity):
 		return answer{refused: true, why: why}
 	case c == http.StatusUnauthorized || c == http.StatusForbidden:
-		return answer{why: why, hint: "make a token that may write on the other machine, and put it into the token file here", pause: shipPauseMax / 2}
+		return answer{why: why, hint: "make a token that may write on the other machine, and put it into the token file here", long: true}
 	case c == http.StatusTooManyRequests || c/100 == 5 || c == http.StatusRequestTimeout:
 		return answer{why: why, hint: said.Hint, pause: after(res.Header.Get("Retry-After"))}
 	}
-	return answer{why: why, hint: "is this the address of a Headroom, and of a version that takes batches?", pause: shipPauseMax / 2}
+	return answer{why: why, hint: "is this the address of a Headroom, and of a version that takes batches?", long: true}
 }
 
 // after reads Retry-After in seconds, at most five minutes.
@@ -154,36 +153,4 @@ func after(s string) time.Duration {
 		return 0
 	}
 	return min(time.Duration(n)*time.Second, 5*time.Minute)
-}
-
-// Token returns what reads the token each time it is needed: from a file, or
-// from HEADROOM_TOKEN where no file is named. The file must not be readable by
-// others.
-func Token(file string) (func() string, error) {
-	if file == "" {
-		t := os.Getenv("HEADROOM_TOKEN")
-		return func() string { return t }, nil
-	}
-	read := func() (string, error) {
-		l := host.Open(host.Options{})
-		st, err := l.Stat(file)
-		if err != nil {
-			return "", err
-		}
-		if st.Mode.Perm()&0o077 != 0 {
-			return "", fail.Hint(fmt.Errorf("read token: %s can be read by others", file), "chmod 600 %s", file)
-		}
-		b, err := l.ReadFile(file)
-		return strings.TrimSpace(string(b)), err
-	}
-	last, err := read()
-	if err != nil {
-		return nil, err
-	}
-	return func() string {
-		if t, err := read(); err == nil {
-			last = t
-		}
-		return last
-	}, nil
 }

@@ -27,8 +27,10 @@ type ShipOptions struct {
 type Shipper struct {
 	opt  ShipOptions
 	post poster
+	unit time.Duration // the shortest pause; a second
 	mu   sync.Mutex
 	st   ShipState
+	bad  int // failures in a row
 }
 
 // ShipState is how sending goes.
@@ -47,7 +49,7 @@ func NewShipper(o ShipOptions) (*Shipper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Shipper{opt: o, post: p}, nil
+	return &Shipper{opt: o, post: p, unit: time.Second}, nil
 }
 
 // Put stores a batch until it is sent. It returns nil once the batch is on disk.
@@ -64,19 +66,19 @@ func (s *Shipper) State() ShipState {
 
 // Limits of sending.
 const (
-	shipBatches  = 128
-	shipBytes    = 2 << 20 // of one request
-	shipPause    = time.Second
-	shipPauseMax = time.Minute
-	shipSpread   = 800 // milliseconds
+	shipBatches = 128
+	shipBytes   = 2 << 20 // of one request
+	shipPauses  = 60      // units: the longest pause
+	shipSpread  = 800     // milliseconds
 )
 
 // Run sends until the context ends; it returns nil then, and the queue's error
 // if that stops.
 func (s *Shipper) Run(ctx context.Context) error {
-	failures := 0
+	caughtUp := false
 	for {
 		msgs, err := s.opt.Queue.Fetch(ctx, shipBatches)
+		pause := time.Duration(0)
 		switch {
 		case ctx.Err() != nil:
 			s.giveBack(ctx, msgs)
@@ -84,22 +86,15 @@ func (s *Shipper) Run(ctx context.Context) error {
 		case errors.Is(err, queue.ErrStopped):
 			return err
 		case err != nil:
-			s.note("the queue cannot be read: "+err.Error(), "")
-			failures++
+			pause = s.note("the queue cannot be read: "+err.Error(), "")
 		default:
-			if len(msgs) < shipBatches && failures == 0 {
+			if caughtUp {
 				s.spread(ctx)
 			}
-			pause := s.send(ctx, msgs)
-			if pause == 0 {
-				failures = 0
-				continue
-			}
-			failures++
-			sleep(ctx, pause)
-			continue
+			pause = s.send(ctx, msgs)
 		}
-		sleep(ctx, backOff(failures))
+		caughtUp = pause == 0 && len(msgs) < shipBatches
+		sleep(ctx, pause)
 	}
 }
 
@@ -107,15 +102,13 @@ func (s *Shipper) Run(ctx context.Context) error {
 func (s *Shipper) spread(ctx context.Context) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(s.opt.Host))
-	if s.opt.Host != "" {
-		sleep(ctx, time.Duration(h.Sum32()%shipSpread)*time.Millisecond)
-	}
+	sleep(ctx, time.Duration(h.Sum32()%shipSpread)*time.Millisecond)
 }
 
 // backOff is the pause after so many failures in a row: doubling, and between
 // half and all of that, so that many agents do not come back at once.
-func backOff(failures int) time.Duration {
-	d := min(shipPause<<min(failures-1, 10), shipPauseMax)
+func (s *Shipper) backOff(failures int) time.Duration {
+	d := min(s.unit<<min(failures-1, 10), shipPauses*s.unit)
 	return d/2 + rand.N(d/2)
 }
 
@@ -169,8 +162,11 @@ func (s *Shipper) request(ctx context.Context, msgs []queue.Message) time.Durati
 		s.mu.Unlock()
 		return 0
 	}
-	pause := s.note(a.why, a.hint)
-	return max(pause, a.pause)
+	pause := max(s.note(a.why, a.hint), a.pause)
+	if a.long {
+		pause = max(pause, shipPauses/2*s.unit)
+	}
+	return pause
 }
 
 // stored forgets what the other has on disk. If that fails the messages come
@@ -185,7 +181,7 @@ func (s *Shipper) stored(ctx context.Context, msgs []queue.Message) time.Duratio
 	defer s.mu.Unlock()
 	s.st.Paused, s.st.Hint, s.st.Last = "", "", time.Now()
 	s.st.Sent += int64(len(msgs))
-	s.post.failures = 0
+	s.bad = 0
 	return 0
 }
 
@@ -194,8 +190,8 @@ func (s *Shipper) note(why, hint string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.st.Paused, s.st.Hint = why, hint
-	s.post.failures++
-	return backOff(s.post.failures)
+	s.bad++
+	return s.backOff(s.bad)
 }
 
 // giveBack puts messages back in line; those already acknowledged ignore it.
