@@ -22,8 +22,8 @@ const marksEvery = 15 * time.Second
 // starts are the metrics whose value is the time at which something started:
 // when it moves, it was started again.
 var starts = map[string]string{
-	"host_boot_time_seconds": "boot",
-	"postgres_start_time_seconds":  "restart",
+	"host_boot_time_seconds":      "boot",
+	"postgres_start_time_seconds": "restart",
 }
 
 // marker finds what is drawn on the time axis of every chart: changes from the

@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 // build makes all parts; none has begun.
 func (w *watcher) build(ctx context.Context) error {
 	var err error
-	if w.queue, err = openQueue(ctx, w.o, w.place.path("queue"), w.o.Say); err != nil {
+	if w.queue, err = openQueue(ctx, w.o, w.place.path("queue")); err != nil {
 		return err
 	}
 	w.house = newHouse(w.o)
