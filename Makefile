@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X headroom/cli.version=$(VERSION)
 export CGO_ENABLED := 0
 
-.PHONY: build demo test test-real test-long test-majors bench lint docs install clean
+.PHONY: build demo run test test-real test-long test-majors bench lint docs install clean
 
 build: bin/headroom
 
@@ -16,6 +16,10 @@ bin/headroom:
 
 demo: build
 	@bin/headroom demo
+
+# Watches this machine on http://127.0.0.1:8420 until Ctrl-C; see README.
+run: build
+	@bin/headroom up
 
 test:
 	@scripts/need test
@@ -54,6 +58,7 @@ docs:
 
 install: build
 	install -m 0755 bin/headroom /usr/local/bin/headroom
+	@if [ -d /etc/systemd/system ]; then install -m 0644 packaging/headroom.service /etc/systemd/system/headroom.service; fi
 
 clean:
 	rm -rf bin
