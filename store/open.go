@@ -210,16 +210,14 @@ func (s *Store) hold(ctx context.Context, c *pgx.Conn) error {
 	if recovery {
 		return transient(fail.Hint(errors.New("the server is a standby and takes no writes"), "give --store the primary"))
 	}
-	// Whoever held it may be gone a moment ago: its back end needs time to see that.
-	for range 20 {
+	// Whoever held it may be gone a moment ago: its back end ends what it does
+	// before it sees that.
+	for range 30 {
 		if err := c.QueryRow(ctx, "select pg_try_advisory_lock($1)", storeLock).Scan(&ours); err != nil {
 			return err
 		}
 		if ours {
 			break
-		}
-		if holder := s.holder(ctx, c); holder != nil && s.epoch < 0 {
-			return holder
 		}
 		select {
 		case <-ctx.Done():
@@ -231,18 +229,6 @@ func (s *Store) hold(ctx context.Context, c *pgx.Conn) error {
 		return s.taken(ctx, c)
 	}
 	return s.sign(ctx, c)
-}
-
-// holder names who holds the store, nil if its session is gone already.
-func (s *Store) holder(ctx context.Context, c *pgx.Conn) error {
-	var alive bool
-	err := c.QueryRow(ctx, `select exists (select from pg_locks l where l.locktype = 'advisory' and l.granted
-		and l.database = (select oid from pg_database where datname = current_database())
-		and (l.classid::bigint << 32 | l.objid::bigint) = $1 and l.objsubid = 1)`, storeLock).Scan(&alive)
-	if err != nil || !alive {
-		return err
-	}
-	return s.taken(ctx, c)
 }
 
 func (s *Store) taken(ctx context.Context, c *pgx.Conn) error {
