@@ -18,18 +18,18 @@ import (
 	"headroom/queue/jetstream"
 )
 
-// file is the result; times in seconds.
+// file is the result; times in seconds. A run holds speeds or kills.
 type file struct {
 	When     string   `json:"when"`
 	Go       string   `json:"go"`
 	Cores    int      `json:"cores"`
-	Points   int      `json:"points_per_message"`
-	Bytes    int      `json:"bytes_per_message"`
-	Seconds  float64  `json:"round_seconds"`
-	Rounds   int      `json:"rounds"`
-	FsyncP50 float64  `json:"bare_fsync_p50_seconds"` // of an append of one message to a file, without any queue
-	Speeds   []speed  `json:"throughput"`
-	Kills    []killed `json:"kills"`
+	Points   int      `json:"points_per_message,omitempty"`
+	Bytes    int      `json:"bytes_per_message,omitempty"`
+	Seconds  float64  `json:"round_seconds,omitempty"`
+	Rounds   int      `json:"rounds,omitempty"`
+	FsyncP50 float64  `json:"bare_fsync_p50_seconds,omitempty"` // of an append of one message to a file, without any queue
+	Speeds   []speed  `json:"throughput,omitempty"`
+	Kills    []killed `json:"kills,omitempty"`
 }
 
 // openers are the kinds of queue that are measured.
@@ -53,7 +53,7 @@ func run() error {
 	out := flag.String("out", "", "result file")
 	seconds := flag.Float64("seconds", 3, "length of a round")
 	rounds := flag.Int("rounds", 5, "rounds of each")
-	kills := flag.Int("kills", 250, "how often each kind is killed")
+	kills := flag.Int("kills", 0, "how often each kind is killed, instead of measuring speed")
 	dir := flag.String("dir", "", "where the queues lie; the temporary folder if empty")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -63,21 +63,14 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(at)
-	f := file{When: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(), Cores: runtime.NumCPU(), Seconds: *seconds, Rounds: *rounds}
-	if err := f.measure(ctx, at, time.Duration(*seconds*float64(time.Second)), *rounds); err != nil {
-		return err
+	f := file{When: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(), Cores: runtime.NumCPU()}
+	if *kills > 0 {
+		err = f.kill(ctx, at, *kills)
+	} else {
+		err = f.measure(ctx, at, time.Duration(*seconds*float64(time.Second)), *rounds)
 	}
-	self, err := os.Executable()
 	if err != nil {
 		return err
-	}
-	for _, kind := range kinds {
-		k, err := killMany(ctx, self, at, kind, *kills)
-		if err != nil {
-			return err
-		}
-		fmt.Println(k)
-		f.Kills = append(f.Kills, k)
 	}
 	if *out == "" {
 		return nil
@@ -87,4 +80,20 @@ func run() error {
 		return err
 	}
 	return os.WriteFile(*out, append(raw, '\n'), 0o644)
+}
+
+func (f *file) kill(ctx context.Context, dir string, times int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		k, err := killMany(ctx, self, dir, kind, times)
+		if err != nil {
+			return err
+		}
+		fmt.Println(k)
+		f.Kills = append(f.Kills, k)
+	}
+	return nil
 }

@@ -50,7 +50,7 @@ func batch(producer, n int) []byte {
 }
 
 func (f *file) measure(ctx context.Context, dir string, d time.Duration, rounds int) error {
-	f.Points, f.Bytes = points, len(batch(1, 1))
+	f.Points, f.Bytes, f.Seconds, f.Rounds = points, len(batch(1, 1)), d.Seconds(), rounds
 	var err error
 	if f.FsyncP50, err = bareFsync(dir, batch(1, 1)); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
@@ -88,19 +89,34 @@ func begin(ctx context.Context, nc *nats.Conn, o queue.Options, alone bool, repl
 		return nil, err
 	}
 	g.deadLow = max(g.dead.CachedInfo().State.FirstSeq, 1)
-	if alone {
-		if err := g.messages.DeleteConsumer(ctx, readerName); err != nil && !errors.Is(err, js.ErrConsumerNotFound) {
-			return nil, fmt.Errorf("remove reader %s: %w", readerName, err)
+	name := readerName
+	if alone { // under a new name: the server may still be removing the files of the old one
+		name = fmt.Sprintf("%s-%d", readerName, time.Now().UnixNano())
+		if err := dropReaders(ctx, g.messages); err != nil {
+			return nil, err
 		}
 	}
 	g.reader, err = g.messages.CreateOrUpdateConsumer(ctx, js.ConsumerConfig{
-		Durable: readerName, AckPolicy: js.AckExplicitPolicy, AckWait: o.Lease,
+		Durable: name, AckPolicy: js.AckExplicitPolicy, AckWait: o.Lease,
 		MaxDeliver: -1, MaxAckPending: o.MaxOut, DeliverPolicy: js.DeliverAllPolicy,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make reader %s: %w", readerName, err)
+		return nil, fmt.Errorf("make reader %s: %w", name, err)
 	}
 	return g, nil
+}
+
+func dropReaders(ctx context.Context, s js.Stream) error {
+	names := s.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if err := s.DeleteConsumer(ctx, name); err != nil && !errors.Is(err, js.ErrConsumerNotFound) {
+			return fmt.Errorf("remove reader %s: %w", name, err)
+		}
+	}
+	if err := names.Err(); err != nil {
+		return fmt.Errorf("list readers: %w", err)
+	}
+	return nil
 }
 
 // ensure returns the stream, made with the first number of replicas that the
