@@ -61,6 +61,9 @@ func TestScripts(t *testing.T) {
 			"match":      match,
 			"status":     status,
 			"eventually": eventually,
+			"port":       port,
+			"cert":       cert,
+			"answers":    answers,
 		},
 	})
 }
