@@ -21,6 +21,7 @@ type Line struct {
 	Match    string   `json:"match"`               // selector
 	Over     string   `json:"over,omitempty"`      // a second selector to divide by
 	OverFunc string   `json:"over_func,omitempty"` // of Over
+	OverBy   []string `json:"over_by,omitempty"`   // labels of By that Over has, too
 	Func     string   `json:"func"`                // as store.Query.Func
 	By       []string `json:"by,omitempty"`
 	Agg      string   `json:"agg,omitempty"`
@@ -82,15 +83,22 @@ func (s scope) gauge(label, name string, by ...string) Line {
 	return Line{Match: s.sel(name), Func: "avg", By: by, Agg: "sum", Label: label}
 }
 
-// overRate divides by the rate of a counter.
+// overRate divides by the rate of a counter with the same labels.
 func (l Line) overRate(s scope, name string) Line {
-	l.Over, l.OverFunc = s.sel(name), "rate"
+	l.Over, l.OverFunc, l.OverBy = s.sel(name), "rate", l.By
 	return l
 }
 
-// overGauge divides by a gauge.
+// overGauge divides all lines by one gauge.
 func (l Line) overGauge(s scope, name string) Line {
 	l.Over, l.OverFunc = s.sel(name), "avg"
+	return l
+}
+
+// overEach divides each line by the gauge with the same labels.
+func (l Line) overEach(s scope, name string) Line {
+	l = l.overGauge(s, name)
+	l.OverBy = l.By
 	return l
 }
 

@@ -119,7 +119,7 @@ func line(x, y []float64) (slope, se, free float64) {
 		before = r
 	}
 	like := 0.0
-	if rr > 0 {
+	if rr/n > 1e-10 { // less is rounding
 		// What remains of a fit resembles its neighbour less than the errors do.
 		like = math.Min(math.Max(0, lag/rr+4/n), 0.98)
 	}

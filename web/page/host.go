@@ -93,9 +93,9 @@ func (p *pages) disks(v *view) (string, bool, any) {
 			{Title: "Requests", Help: "reads, writes and flushes that ended", Unit: "count/s", Lines: []Line{by("{device} reads", "host_disk_reads_total"), by("{device} writes", "host_disk_writes_total"), by("{device} flushes", "host_disk_flushes_total")}},
 		}},
 		{ID: "file-systems", Title: "File systems", Charts: []Chart{
-			{Title: "Space used", Help: "share of each file system that is used", Unit: "ratio", Max: one, Lines: []Line{h.gauge("{mount}", `host_filesystem_available_bytes{fstype!="tmpfs"}`, "mount").overGauge(h, "host_filesystem_size_bytes").rest()}},
+			{Title: "Space used", Help: "share of each file system that is used", Unit: "ratio", Max: one, Lines: []Line{h.gauge("{mount}", `host_filesystem_available_bytes{fstype!="tmpfs"}`, "mount").overEach(h, "host_filesystem_size_bytes").rest()}},
 			{Title: "Space free", Help: "bytes that programs may still write", Unit: "bytes", Lines: []Line{h.gauge("{mount}", `host_filesystem_available_bytes{fstype!="tmpfs"}`, "mount")}},
-			{Title: "Inodes used", Help: "share of the files that a file system can hold", Unit: "ratio", Max: one, Lines: []Line{h.gauge("{mount}", `host_filesystem_inodes_free{fstype!="tmpfs"}`, "mount").overGauge(h, "host_filesystem_inodes").rest()}},
+			{Title: "Inodes used", Help: "share of the files that a file system can hold", Unit: "ratio", Max: one, Lines: []Line{h.gauge("{mount}", `host_filesystem_inodes_free{fstype!="tmpfs"}`, "mount").overEach(h, "host_filesystem_inodes").rest()}},
 		}},
 		{ID: "raid", Title: "RAID", Charts: []Chart{
 			{Title: "Disks of arrays", Help: "wanted, working and failed", Unit: "count", Lines: []Line{h.gauge("{array} wanted", "host_md_disks_wanted", "array"), h.gauge("{array} working", "host_md_disks_working", "array"), h.gauge("{array} failed", "host_md_disks_failed", "array")}},

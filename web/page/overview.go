@@ -34,14 +34,14 @@ func (p *pages) overview(v *view) (string, bool, any) {
 	return "overview", true, overviewData{v, charts}
 }
 
-// Health is the sentence at the top.
-type Health struct {
+// health is the sentence at the top.
+type health struct {
 	Level string // good, warn, bad, unknown
 	Text  string
 }
 
 // Health says in a sentence whether all is well, the worst first.
-func (d overviewData) Health() Health {
+func (d overviewData) Health() health {
 	var parts []string
 	level := "good"
 	raise := func(to string) {
@@ -97,7 +97,7 @@ func (d overviewData) Health() Health {
 	if unknown > 0 {
 		text += fmt.Sprintf("; %s could not be answered", plural(unknown, "question", "questions"))
 	}
-	return Health{level, text + "."}
+	return health{level, text + "."}
 }
 
 var rankOf = map[string]int{"good": 0, "unknown": 1, "warn": 2, "bad": 3}

@@ -23,24 +23,25 @@ const range = (() => {
     const q = new URLSearchParams(location.search);
     q.set('from', typeof from === 'number' ? new Date(from).toISOString() : from);
     q.set('to', typeof to === 'number' ? new Date(to).toISOString() : to);
-    history[replace ? 'replaceState' : 'pushState'](null, '', location.pathname + '?' + q);
+    const deep = history.state && history.state.deep || 0;
+    history[replace ? 'replaceState' : 'pushState']({ deep: deep + (replace ? 0 : 1) }, '', location.pathname + '?' + q);
     tell();
   };
   const tell = () => { links(); for (const f of listeners) f(); };
-  // links carries the range on to the other views.
-  const links = () => {
-    const q = new URLSearchParams(location.search);
-    for (const a of document.querySelectorAll('a[data-keep-range]')) {
+  // links carries range, host and server on to the other views.
+  const links = within => {
+    const q = new URLSearchParams(location.search), w = window_(), r = read();
+    for (const a of (within || document).querySelectorAll('a[data-keep]')) {
       const u = new URL(a.href);
-      for (const k of ['from', 'to']) q.has(k) ? u.searchParams.set(k, q.get(k)) : u.searchParams.delete(k);
+      for (const k of ['from', 'to', 'host', 'server']) q.has(k) ? u.searchParams.set(k, q.get(k)) : u.searchParams.delete(k);
       a.href = u.pathname + u.search;
     }
-    const r = read();
-    for (const b of document.querySelectorAll('[data-range]')) b.setAttribute('aria-pressed', r.to === 'now' && r.from === b.dataset.range);
-    const w = window_();
+    for (const b of document.querySelectorAll('[data-range]')) b.setAttribute('aria-pressed', String(r.to === 'now' && r.from === b.dataset.range));
     const shown = document.getElementById('shown-range');
-    if (shown) shown.textContent = new Date(w.from).toLocaleString() + ' – ' + (w.live ? 'now' : new Date(w.to).toLocaleString());
+    if (shown) shown.textContent = clock.full(w.from) + ' – ' + (w.live ? 'now' : clock.full(w.to));
   };
+  // back undoes a zoom of this visit; where there was none it zooms out.
+  const back = () => { if (history.state && history.state.deep > 0) history.back(); else zoom(4); };
   const pan = part => {
     const w = window_(), d = (w.to - w.from) * part;
     const to = Math.min(w.to + d, Date.now());
@@ -52,5 +53,5 @@ const range = (() => {
     set(mid - span / 2, Math.min(mid + span / 2, Date.now()));
   };
   addEventListener('popstate', tell);
-  return { read, window: window_, set, pan, zoom, links, onchange: f => listeners.push(f) };
+  return { read, window: window_, set, pan, zoom, back, links, onchange: f => listeners.push(f) };
 })();

@@ -37,3 +37,27 @@ const unit = (() => {
   };
   return { format, seconds, ago };
 })();
+
+// Times as people here write them, in the zone of the browser, 24 hours.
+const clock = (() => {
+  const two = n => String(n).padStart(2, '0');
+  const day = d => d.getFullYear() + '-' + two(d.getMonth() + 1) + '-' + two(d.getDate());
+  const time = (d, sec) => two(d.getHours()) + ':' + two(d.getMinutes()) + (sec ? ':' + two(d.getSeconds()) : '');
+  const full = ms => { const d = new Date(ms); return day(d) + ' ' + time(d, true); };
+  // ticks names the ticks of an axis: the day only where it begins.
+  const ticks = (list, incr) => {
+    let was = '';
+    return list.map(t => {
+      const d = new Date(t * 1000), on = day(d).slice(5), first = on !== was;
+      was = on;
+      if (incr >= 86400) return on;
+      const text = time(d, incr < 60);
+      return first && list.length && (d.getHours() + d.getMinutes() === 0) ? on : text;
+    });
+  };
+  const zone = () => {
+    const m = -new Date().getTimezoneOffset(), name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    return name + (m ? ' (UTC' + (m < 0 ? '-' : '+') + two(Math.floor(Math.abs(m) / 60)) + ':' + two(Math.abs(m) % 60) + ')' : '');
+  };
+  return { full, ticks, zone };
+})();
