@@ -79,7 +79,10 @@ func TestStandbyAndSlots(t *testing.T) {
 				_, behind := get(here, "postgres_receive_lag_bytes")
 				return ok && streaming == 0 && !behind
 			})
-			wants(t, aRound(t, replicationCollector, p), is(0), "postgres_standbys")
+			need.Eventually(t, 10*time.Second, "the primary has lost its standby", func() bool {
+				v, ok := get(aRound(t, replicationCollector, p), "postgres_standbys")
+				return ok && v == 0
+			})
 		})
 	}
 }

@@ -6,6 +6,7 @@ select s.slot_name::text as slot, s.slot_type as kind, coalesce(s.wal_status, 'u
                                        else pg_catalog.pg_current_wal_lsn() end, s.restart_lsn)::float8 as postgres_slot_retained_bytes,
        s.safe_wal_size::float8 as postgres_slot_room_bytes,
        t.spill_bytes::float8 as postgres_slot_spilled_bytes_total
-from pg_catalog.pg_replication_slots s left join pg_catalog.pg_stat_replication_slots t on t.slot_name = s.slot_name
+from pg_catalog.pg_get_replication_slots() s
+     left join lateral pg_catalog.pg_stat_get_replication_slot(case when s.slot_type = 'logical' then s.slot_name::text end) t on s.slot_type = 'logical'
 order by s.slot_name
 limit 100

@@ -7,6 +7,7 @@ select s.slot_name::text as slot, s.slot_type as kind, coalesce(s.wal_status, 'u
        s.safe_wal_size::float8 as postgres_slot_room_bytes,
        t.spill_bytes::float8 as postgres_slot_spilled_bytes_total,
        case when s.active then 0 else extract(epoch from pg_catalog.clock_timestamp() - s.inactive_since) end::float8 as postgres_slot_inactive_seconds
-from pg_catalog.pg_replication_slots s left join pg_catalog.pg_stat_replication_slots t on t.slot_name = s.slot_name
+from pg_catalog.pg_get_replication_slots() s
+     left join lateral pg_catalog.pg_stat_get_replication_slot(case when s.slot_type = 'logical' then s.slot_name::text end) t on s.slot_type = 'logical'
 order by s.slot_name
 limit 100

@@ -5,6 +5,6 @@ select s.slot_name::text as slot, s.slot_type as kind, coalesce(s.wal_status, 'u
        pg_catalog.pg_wal_lsn_diff(case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
                                        else pg_catalog.pg_current_wal_lsn() end, s.restart_lsn)::float8 as postgres_slot_retained_bytes,
        s.safe_wal_size::float8 as postgres_slot_room_bytes
-from pg_catalog.pg_replication_slots s
+from pg_catalog.pg_get_replication_slots() s
 order by s.slot_name
 limit 100

@@ -1,9 +1,9 @@
--- A server that is a standby itself sends what it received. A standby that has
+-- The functions behind pg_stat_replication. A server that is a standby itself sends what it received. A standby that has
 -- all has no lag in time, which the view shows as NULL.
 with s as (
-  select *, case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
+  select a.application_name, a.client_addr, w.*, case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn()
                  else pg_catalog.pg_current_wal_lsn() end as here
-  from pg_catalog.pg_stat_replication
+  from pg_catalog.pg_stat_get_wal_senders() w join pg_catalog.pg_stat_get_activity(null) a on a.pid = w.pid
 )
 select coalesce(nullif(application_name, ''), '(unnamed)') as standby,
        coalesce(pg_catalog.host(client_addr), 'local') as client,
