@@ -2,7 +2,8 @@
 -- by where the last checkpoint began, and by the full segments that are still
 -- there: each was last written when it became full. The oldest such moment
 -- counts. Segments recycled for later use lie after the present position;
--- those from before the server's start may have been copied here.
+-- those from before the server's start may have been copied here, and a
+-- checkpoint from before it counts from the start on.
 with now as (
   select pg_catalog.clock_timestamp() as at,
          case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() else pg_catalog.pg_current_wal_lsn() end as lsn
@@ -14,7 +15,7 @@ with now as (
 ), mark as (
   select at, full_at from segment where at >= pg_catalog.pg_postmaster_start_time()
   union all
-  select checkpoint_time, pg_catalog.pg_wal_lsn_diff(redo_lsn, '0/0') from pg_catalog.pg_control_checkpoint()
+  select greatest(checkpoint_time, pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_wal_lsn_diff(redo_lsn, '0/0') from pg_catalog.pg_control_checkpoint()
 )
 select greatest(extract(epoch from now.at - mark.at), 1)::float8, null::bigint, null::bigint,
        (pg_catalog.pg_wal_lsn_diff(now.lsn, '0/0') - mark.full_at)::bigint, null::bigint
