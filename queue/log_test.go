@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -167,4 +168,45 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	if err != nil || len(dead) != 4 || queuetest.Number(dead[3].Data) != 8 {
 		t.Errorf("%d dead letters, %v", len(dead), err)
 	}
+}
+
+// Opening and closing leaves no file open and no goroutine behind.
+func TestNothingIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	use := func() {
+		q := openLog(t, queue.Options{Dir: dir, SegmentBytes: 5000})
+		for n := range uint64(10) {
+			if err := q.Put(t.Context(), queuetest.Payload(n, 2000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := q.Fetch(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() int {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, fd := range fds {
+			if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, dir) {
+				n++
+			}
+		}
+		return n
+	}
+	use()
+	before := runtime.NumGoroutine()
+	for range 20 {
+		use()
+	}
+	if n := open(); n > 0 {
+		t.Errorf("%d files are still open", n)
+	}
+	need.Eventually(t, 5*time.Second, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+2 })
 }

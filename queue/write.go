@@ -181,6 +181,7 @@ func (l *log) rotate(need int64) error {
 	}
 	if err := l.disk.Sync(); err != nil {
 		_ = f.Close()
+		l.burn(1) // the file may be there: no other may begin with this one
 		return err
 	}
 	l.mu.Lock()
@@ -208,6 +209,11 @@ func (l *log) seal() {
 // they had never been: readers do not see them, and their sequences are used up.
 func (l *log) abandon(n int) {
 	l.seal()
+	l.burn(n)
+}
+
+// burn uses up sequences that no message has.
+func (l *log) burn(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done.add(l.next, l.next+uint64(n)-1)

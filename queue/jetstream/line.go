@@ -38,8 +38,8 @@ type line struct {
 	stop   chan struct{}
 	notes  []string
 
-	fsyncLast                     atomic.Int64
-	refused, killed, lost, lapsed atomic.Uint64
+	fsyncLast             atomic.Int64
+	refused, killed, lost atomic.Uint64
 }
 
 // generation is one connection, with what was found over it.
