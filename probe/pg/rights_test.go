@@ -218,7 +218,7 @@ func TestCounters(t *testing.T) {
 		after, err = ReadCounters(t.Context(), l)
 		return err == nil && after.Requested > before.Requested && after.Commits > before.Commits && after.Inserted >= before.Inserted+1000
 	})
-	if after.WALBytes <= before.WALBytes || !after.WALImages.OK() || after.Checkpointing != fact.Known(false) {
+	if after.WALBytes <= before.WALBytes || after.WALImages.OK() != (s.Major > 13) || after.Checkpointing != fact.Known(false) {
 		t.Errorf("counters = %+v", after)
 	}
 }
