@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,19 +72,56 @@ const (
 	partLimit = 1 << 20
 )
 
+// readBuffers hold a whole file of /proc as a rule: some of those are walked
+// from their start for each piece that is read.
+var readBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
 // ReadFile implements Reader.
 func (l *Local) ReadFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(l.path(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	fd, err := open(l.path(path))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, absent(errors.Unwrap(err)))
+		return nil, fmt.Errorf("read %s: %w", path, absent(err))
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, readLimit+1))
+	defer unix.Close(fd)
+	buf := readBuffers.Get().(*[]byte)
+	defer readBuffers.Put(buf)
+	b, err := readAll(fd, (*buf)[:0])
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, absent(err))
 	}
 	if len(b) > readLimit {
 		return nil, fmt.Errorf("read %s: larger than 16 MiB", path)
+	}
+	return bytes.Clone(b), nil
+}
+
+// open opens a file for reading as it is, without the runtime's poller: one
+// system call instead of three for each small file.
+func open(path string) (int, error) {
+	for {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// readAll reads to the end or just beyond the limit, into b if it fits.
+func readAll(fd int, b []byte) ([]byte, error) {
+	for len(b) <= readLimit {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, cap(b))
+		}
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return b, nil
+		default:
+			b = b[:len(b)+n]
+		}
 	}
 	return b, nil
 }
