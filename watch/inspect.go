@@ -28,7 +28,7 @@ func checksFor(server bool) (checks []*check.Check, needs []fact.Any) {
 	for _, c := range every {
 		about := false
 		for _, n := range c.Needs {
-			about = about || strings.HasPrefix(n.Key(), "pg.")
+			about = about || strings.HasPrefix(n.Key(), "pg.") || strings.HasPrefix(n.Key(), "place.")
 		}
 		if about == server {
 			checks = append(checks, c)
