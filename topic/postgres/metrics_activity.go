@@ -1,6 +1,6 @@
 package postgres
 
-var activityCollector = collector("postgres.activity", "Sessions: how many in which state, what they wait for, how long transactions are open.", 0, true,
+var activityCollector = collector("postgres.activity", "Sessions: how many in which state, what they wait for, how long transactions are open", 0, true,
 	of("connections", "pg_stat_activity", []string{"state"},
 		col("postgres_connections", "Sessions of clients by state, ours left out.", "state, backend_type = client backend"),
 	).all(needStats, needActivities),
@@ -25,7 +25,7 @@ var activityCollector = collector("postgres.activity", "Sessions: how many in wh
 		col("postgres_xmin_age", "Transactions since the oldest that a holder may still look back to: vacuum cannot remove what died since. 0 if there is no holder.", "backend_xmin"),
 	).all(needStats))
 
-var locksCollector = collector("postgres.locks", "Locks by mode, held and waited for.", 0, false,
+var locksCollector = collector("postgres.locks", "Locks by mode, held and waited for", 0, false,
 	of("locks", "pg_locks", []string{"mode"},
 		col("postgres_locks", "Locks held, those on the own transaction left out.", "granted"),
 		col("postgres_locks_waiting", "Locks waited for.", "not granted")),

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"embed"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -53,7 +54,17 @@ func of(sql, view string, labels []string, columns ...column) reading {
 		if d.Labels == nil {
 			d.Labels = labels
 		}
-		d.Source = view + " " + d.Source
+		if whole, ok := strings.CutPrefix(d.Source, "= "); ok {
+			d.Source = whole
+		} else {
+			d.Source = view + " " + d.Source
+		}
+		if since := columns[i].since; since > 0 {
+			d.Source += fmt.Sprintf(" (%d and newer)", since)
+		}
+		if until := columns[i].until; until > 0 {
+			d.Source += fmt.Sprintf(" (%d and older)", until)
+		}
 	}
 	return reading{sql: sql, columns: columns}
 }
@@ -72,8 +83,9 @@ func (r reading) onStandby() reading {
 	return r
 }
 
-// col declares a column: what it is, and the column or expression that it is
-// made of. Kind and unit are as the name ends.
+// col declares a column: what it is, and the column or expression of the
+// reading's view that it is made of, or of another with "= " before it. Kind
+// and unit are as the name ends.
 func col(name, help, source string) column {
 	d := &metric.Def{Name: name, Help: help, Source: source, Kind: metric.Gauge, Unit: metric.Count}
 	base, counter := strings.CutSuffix(name, "_total")

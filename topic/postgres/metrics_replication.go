@@ -1,6 +1,6 @@
 package postgres
 
-var replicationCollector = collector("postgres.replication", "Standbys and slots, seen from the sender; replay, seen from a standby.", 0, true,
+var replicationCollector = collector("postgres.replication", "Standbys and slots, seen from the sender; replay, seen from a standby", 0, true,
 	of("replication", "pg_stat_replication, pg_replication_slots:", []string{},
 		col("postgres_standbys", "Receivers that stream from this server.", "rows of pg_stat_replication"),
 		col("postgres_slots", "Replication slots.", "rows of pg_replication_slots"),
@@ -33,5 +33,5 @@ var replicationCollector = collector("postgres.replication", "Standbys and slots
 		col("postgres_slot_lost", "1 if log that it needs is gone: its reader must be made anew.", "wal_status = lost"),
 		col("postgres_slot_retained_bytes", "Write-ahead log kept for the slot.", "pg_current_wal_lsn() - restart_lsn"),
 		col("postgres_slot_room_bytes", "Write-ahead log that may still be written before the slot is lost; no point without max_slot_wal_keep_size.", "safe_wal_size"),
-		col("postgres_slot_spilled_bytes_total", "Bytes that logical decoding wrote to disk because logical_decoding_work_mem was full; logical slots only.", "and pg_stat_replication_slots spill_bytes").from(14),
+		col("postgres_slot_spilled_bytes_total", "Bytes that logical decoding wrote to disk because logical_decoding_work_mem was full; logical slots only.", "= pg_stat_replication_slots spill_bytes").from(14),
 		col("postgres_slot_inactive_seconds", "Time since somebody last read from the slot; 0 while somebody does.", "inactive_since").from(17)))

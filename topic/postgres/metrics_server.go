@@ -1,6 +1,6 @@
 package postgres
 
-var serverCollector = collector("postgres.server", "Which server answers, since when, and in which part.", 0, false,
+var serverCollector = collector("postgres.server", "Which server answers, since when, and in which part", 0, false,
 	of("server", "pg_postmaster_start_time() and settings:", []string{},
 		col("postgres_start_time_seconds", "When the server started, as Unix time.", "pg_postmaster_start_time()"),
 		col("postgres_uptime_seconds", "How long the server has run.", "pg_postmaster_start_time()"),
@@ -8,7 +8,7 @@ var serverCollector = collector("postgres.server", "Which server answers, since 
 		col("postgres_in_recovery", "1 on a standby or while recovering from a backup, else 0.", "pg_is_in_recovery()"),
 		col("postgres_version_info", "Version and name of the server.", "server_version, cluster_name").labelled("version", "major", "cluster")))
 
-var settingsCollector = collector("postgres.settings", "Settings that columns are held against, and those that wait for a restart.", listsEvery, false,
+var settingsCollector = collector("postgres.settings", "Settings that figures are held against, and those that wait for a restart", listsEvery, false,
 	of("settings", "pg_settings", []string{"setting"},
 		col("postgres_setting_bytes", "A setting that is an amount of memory or disk; below 0 where the server takes it as \"none\" or \"choose\".", "reset_val × unit"),
 		col("postgres_setting_seconds", "A setting that is a time; below 0 where the server takes it as \"none\".", "reset_val × unit"),
@@ -18,7 +18,7 @@ var settingsCollector = collector("postgres.settings", "Settings that columns ar
 		col("postgres_settings_pending_restart", "Settings that were changed and come into force at the next restart.", "pending_restart"),
 		col("postgres_settings_masked", "Settings that our role, database or connection has values of its own for: the server's cannot be told, and have no point.", "source")))
 
-var databasesCollector = collector("postgres.databases", "What each database did: transactions, rows, blocks, temporary files, trouble.", 0, true,
+var databasesCollector = collector("postgres.databases", "What each database did: transactions, rows, blocks, temporary files, trouble", 0, true,
 	of("databases", "pg_stat_database", []string{"database"},
 		col("postgres_database_connections", "Sessions in the database, background workers included.", "numbackends"),
 		col("postgres_database_commits_total", "Transactions committed.", "xact_commit"),

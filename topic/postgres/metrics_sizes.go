@@ -25,7 +25,7 @@ var databaseSize = &metric.Def{
 }
 
 var sizesCollector = &metric.Collector{
-	Name: "postgres.sizes", Doc: "Sizes of databases.", Of: metric.Postgres, Every: sizesEvery, Deadline: 15 * time.Second,
+	Name: "postgres.sizes", Doc: "Sizes of databases", Of: metric.Postgres, Every: sizesEvery, Deadline: 15 * time.Second,
 	Defs: []*metric.Def{databaseSize}, Collect: collectSizes,
 }
 

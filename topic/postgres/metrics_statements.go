@@ -38,7 +38,7 @@ var statementReadings = []reading{
 		col("postgres_statement_write_seconds_total", "Time that it waited for writes of data files.", "shared_blk_write_time, to 16 blk_write_time").wants(needIOTiming),
 		col("postgres_statement_wal_bytes_total", "Write-ahead log that it wrote.", "wal_bytes"),
 		col("postgres_statements", "Statements that are counted one by one.", "rows").labelled(),
-		col("postgres_statements_limit", "Statements that there is room for; past it the least run are forgotten.", "setting pg_stat_statements.max").labelled(),
+		col("postgres_statements_limit", "Statements that there is room for; past it the least run are forgotten.", "= setting pg_stat_statements.max").labelled(),
 	).all(needStats),
 	of("evictions", "pg_stat_statements_info", []string{},
 		col("postgres_statements_evicted_total", "Times that statements were forgotten to make room: then counts of rare ones are too low.", "dealloc").from(14)),
@@ -52,7 +52,7 @@ var statementInfo = &metric.Def{
 var statementsCollector = statementsOf()
 
 func statementsOf() *metric.Collector {
-	c := collector("postgres.statements", "The 50 statements that took most time, over all databases.", listsEvery, false, statementReadings...)
+	c := collector("postgres.statements", "The 50 statements that took most time, over all databases", listsEvery, false, statementReadings...)
 	c.Defs = append(c.Defs, statementInfo)
 	c.Collect = collectStatements
 	return c

@@ -1,6 +1,6 @@
 package postgres
 
-var vacuumCollector = collector("postgres.vacuum", "Vacuum at work.", 0, false,
+var vacuumCollector = collector("postgres.vacuum", "Vacuum at work", 0, false,
 	of("room", "pg_settings", []string{},
 		col("postgres_autovacuum_workers_limit", "Autovacuum workers that may run at once.", "autovacuum_max_workers")),
 	of("workers", "pg_stat_activity backend_type, pg_stat_progress_vacuum", []string{"kind"},
@@ -8,10 +8,10 @@ var vacuumCollector = collector("postgres.vacuum", "Vacuum at work.", 0, false,
 	).all(needStats),
 	of("progress", "pg_stat_progress_vacuum", []string{"database", "schema", "table", "phase"},
 		col("postgres_vacuum_progress_ratio", "Share of the table that a running vacuum has scanned. Tables of other databases are shown by number.", "heap_blks_scanned / heap_blks_total"),
-		col("postgres_vacuum_running_seconds", "How long it has run.", "and pg_stat_activity xact_start"),
+		col("postgres_vacuum_running_seconds", "How long it has run.", "= pg_stat_activity xact_start"),
 	).all(needStats))
 
-var tablesCollector = collector("postgres.tables", "The 50 tables of the connected database that matter most: largest, most dead rows, most written, oldest, in turn.", listsEvery, false,
+var tablesCollector = collector("postgres.tables", "The 50 tables of the connected database that matter most: largest, most dead rows, most written, oldest, in turn", listsEvery, false,
 	of("tables", "pg_class, pg_stat_all_tables:", []string{"database", "schema", "table"},
 		col("postgres_table_bytes", "Size of the table with TOAST and maps; as the last vacuum or analyze saw it while it is locked exclusively.", "pg_table_size(), relpages"),
 		col("postgres_table_indexes_bytes", "Size of its indexes; no point while it is locked exclusively.", "pg_indexes_size()"),
@@ -39,7 +39,7 @@ var tablesCollector = collector("postgres.tables", "The 50 tables of the connect
 		col("postgres_relations_estimated_bytes", "Size of its tables and indexes as the last vacuums and analyzes saw them.", "relpages × block_size"),
 		col("postgres_relations_oldest_xid_age", "Transactions since the oldest in any of its tables that is not frozen.", "age(relfrozenxid)")))
 
-var indexesCollector = collector("postgres.indexes", "The 50 indexes of the connected database that matter most: largest, and largest of those never scanned, in turn.", listsEvery, false,
+var indexesCollector = collector("postgres.indexes", "The 50 indexes of the connected database that matter most: largest, and largest of those never scanned, in turn", listsEvery, false,
 	of("indexes", "pg_class, pg_stat_all_indexes:", []string{"database", "schema", "table", "index"},
 		col("postgres_index_bytes", "Size of the index; as the last vacuum or analyze saw it while it is locked exclusively.", "pg_relation_size(), relpages"),
 		col("postgres_index_scans_total", "Scans by the index.", "idx_scan").wants(needCounts),
