@@ -210,3 +210,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	need.Eventually(t, 5*time.Second, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
+
+func TestPowerCut(t *testing.T) {
+	need.Have(t, "root", "loop")
+	queuetest.PowerCut(t, queuetest.Kind{Open: openLog}, 8)
+}

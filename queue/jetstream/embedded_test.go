@@ -140,3 +140,8 @@ func damaged(t *testing.T, dir, place string, percent int) (int, queue.Status) {
 	}
 	return got, s
 }
+
+func TestPowerCut(t *testing.T) {
+	need.Have(t, "root", "loop")
+	queuetest.PowerCut(t, queuetest.Kind{Open: embedded}, 4)
+}
