@@ -106,7 +106,7 @@ func plainHost(h string) string {
 func (s *Server) knownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.names[plainHost(r.Host)] {
-			api.Refuse(w, http.StatusMisdirectedRequest, "start it with --host NAME to have it answer to one more name", fmt.Sprintf("this server does not answer to the name %.80q", r.Host))
+			api.Refuse(w, http.StatusMisdirectedRequest, "start it with --name NAME to have it answer to one more name", fmt.Sprintf("this server does not answer to the name %.80q", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -131,7 +131,7 @@ func (s *Server) answer(rt api.Route) http.Handler {
 		case err != nil:
 			s.unknown(w, r)
 		case !who.May(rt.Scope):
-			api.Refuse(w, http.StatusForbidden, "headroom token create makes one with more rights", fmt.Sprintf("%s %q lacks the right %q", holder(who), who.Name, rt.Scope))
+			api.Refuse(w, http.StatusForbidden, "headroom up token create makes one with more rights", fmt.Sprintf("%s %q lacks the right %q", holder(who), who.Name, rt.Scope))
 		default:
 			rt.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 		}
@@ -162,7 +162,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="headroom"`)
-	api.Refuse(w, http.StatusUnauthorized, "send Authorization: Bearer TOKEN (headroom token create makes one), or open the login link that headroom up printed", "no valid token or session")
+	api.Refuse(w, http.StatusUnauthorized, "send Authorization: Bearer TOKEN (headroom up token create makes one), or open the login link that headroom up printed", "no valid token or session")
 }
 
 func tooMany(w http.ResponseWriter, wait time.Duration) {

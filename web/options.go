@@ -93,10 +93,10 @@ func (o *Options) check() (address, error) {
 	}
 	if len(tokens) == 0 {
 		return a, fail.With(fail.Hint(fmt.Errorf("listen on %s: there is no token, so nobody but this machine could be known", o.Listen),
-			"make one first: headroom token create NAME --scope read"), fail.Usage)
+			"make one first: headroom up token create NAME --scope read"), fail.Usage)
 	}
 	if len(o.Hosts) == 0 && a.host == "" {
-		return a, fail.With(fail.Hint(fmt.Errorf("listen on %s: no host name to answer to", o.Listen), "give --host NAME: the name that stands in the browser's address line"), fail.Usage)
+		return a, fail.With(fail.Hint(fmt.Errorf("listen on %s: no host name to answer to", o.Listen), "give --name NAME: the name that stands in the browser's address line"), fail.Usage)
 	}
 	return a, nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -71,6 +72,35 @@ func BenchmarkCompactLines(b *testing.B) {
 	benchIntake(b, func(in *intake) {
 		if err := in.lines(bytes.NewReader(text.Bytes())); err != nil {
 			b.Fatal(err)
+		}
+	})
+}
+
+// What one line costs to read, by our scanner and by encoding/json.
+func BenchmarkReadOneLine(b *testing.B) {
+	line := bytes.TrimSpace(manyLines(1, time.Now())[:150])
+	line = line[:bytes.IndexByte(line, '\n')]
+	b.Run("scanner", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var f fields
+			if why := f.read(&scan{b: line}); why != "" {
+				b.Fatal(why)
+			}
+		}
+	})
+	b.Run("encoding-json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var v struct {
+				Name   string
+				Labels map[string]string
+				At     int64
+				Value  float64
+			}
+			if err := json.Unmarshal(line, &v); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

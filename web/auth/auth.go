@@ -1,5 +1,5 @@
 // Package auth says who may do what: bearer tokens for programs, one-time
-// links and sessions for people. Secrets are random, 160 bits or more; only
+// links and sessions for people. Secrets are random, 128 bits or more; only
 // their SHA-256 is kept, in files that their owner alone can read.
 //
 // The files may be changed by several processes at once (a verb that makes a
