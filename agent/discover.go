@@ -60,11 +60,14 @@ func (f *Finder) Find(ctx context.Context) []Target {
 	found := f.named() // first: they win over what is found
 	found = append(found, f.servers(ps, unix, tcp, pools)...)
 	found = append(found, pools...)
+	slices.SortStableFunc(found, func(a, b *candidate) int { return cmp.Compare(a.key(), b.key()) })
+	found = slices.CompactFunc(found, func(a, b *candidate) bool { return a.key() == b.key() })
 	var wg sync.WaitGroup
-	for _, c := range found {
+	for _, c := range found[:min(len(found), maxTargets)] {
 		wg.Go(func() { f.enter(ctx, c) })
 	}
 	wg.Wait()
+	f.forget(found)
 	var out []Target
 	for _, c := range found {
 		out = append(out, c.Target)
@@ -73,6 +76,17 @@ func (f *Finder) Find(ctx context.Context) []Target {
 	slices.SortStableFunc(out, func(a, b Target) int { return cmp.Compare(a.key(), b.key()) })
 	out = slices.CompactFunc(out, func(a, b Target) bool { return a.key() == b.key() })
 	return few(out)
+}
+
+// forget drops what is known of servers that are not there any more.
+func (f *Finder) forget(found []*candidate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.tried {
+		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.key() == key }) {
+			delete(f.tried, key)
+		}
+	}
 }
 
 // few bounds the targets; the last one that is kept says what was left out.
