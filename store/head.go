@@ -41,7 +41,7 @@ type run struct {
 }
 
 const (
-	sealAt    = 24  // points that are packed together in memory
+	sealAt    = 16  // points that are packed together in memory
 	entrySize = 200 // bytes of an entry and its place in the map, about
 )
 

@@ -30,11 +30,12 @@ func packInts(dst []byte, v []int64) []byte {
 	if len(v) == 0 {
 		return append(dst, intsFlat, 0)
 	}
+	var room [2][64]int64 // most columns are short: no garbage for them
 	var buf [2][]int64
 	best, diffs := measure(v, 0)
 	order, cur := 0, v
 	for o := 1; o <= 2 && o < len(v); o++ {
-		next, ok := differences(cur)
+		next, ok := differences(room[o-1][:0], cur)
 		if !ok {
 			break
 		}
@@ -65,15 +66,17 @@ func packInts(dst []byte, v []int64) []byte {
 	return appendBits(dst, diffs, base)
 }
 
-// differences returns v[i+1]-v[i]; not ok if one overflows.
-func differences(v []int64) ([]int64, bool) {
-	d := make([]int64, len(v)-1)
-	for i := range d {
+// differences appends v[i+1]-v[i]; not ok if one overflows.
+func differences(d, v []int64) ([]int64, bool) {
+	if cap(d) < len(v)-1 {
+		d = make([]int64, 0, len(v)-1)
+	}
+	for i := range len(v) - 1 {
 		x := v[i+1] - v[i]
 		if (v[i+1] >= v[i]) != (x >= 0) {
 			return nil, false
 		}
-		d[i] = x
+		d = append(d, x)
 	}
 	return d, true
 }

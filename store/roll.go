@@ -145,7 +145,10 @@ func (g *perDay) flush() {
 	g.ps = g.ps[:0]
 }
 
-const slices64 = 64 // parts in which a day is rolled up, each a transaction
+const (
+	rollParts  = 64   // of a day's series, by their ids
+	rollSeries = 4000 // in one transaction, about
+)
 
 // rollDays rolls up all days that are over and packed, up to before the limit.
 func (s *Store) rollDays(ctx context.Context, limit time.Time) error {
@@ -161,8 +164,13 @@ func (s *Store) rollDays(ctx context.Context, limit time.Time) error {
 		if err := s.parts(ctx, d); err != nil {
 			return err
 		}
-		for i := st.slice; i < slices64; i++ {
-			if err := s.rollSlice(ctx, d, i); err != nil {
+		var series int64
+		if err := s.maint.QueryRow(ctx, "select count(*) from headroom.series").Scan(&series); err != nil {
+			return err
+		}
+		step := max(1, rollParts/int(series/rollSeries+1))
+		for i := st.slice; i < rollParts; i += step {
+			if err := s.rollSlice(ctx, d, i, min(i+step, rollParts)); err != nil {
 				return fmt.Errorf("roll up %s: %w", d.Format(time.DateOnly), err)
 			}
 		}
@@ -196,15 +204,16 @@ func (s *Store) parts(ctx context.Context, d time.Time) error {
 	return nil
 }
 
-// rollSlice rolls up one part of a day's series and notes that it did.
-func (s *Store) rollSlice(ctx context.Context, d time.Time, slice int) error {
+// rollSlice rolls up the parts of a day's series from one to before another
+// and notes that it did.
+func (s *Store) rollSlice(ctx context.Context, d time.Time, from, to int) error {
 	return s.inMaint(ctx, func(tx pgx.Tx) error {
 		st, err := readState(ctx, tx)
 		if err != nil {
 			return err
 		}
-		lo := int64(slice) << 57
-		hi := lo + 1<<57 - 1
+		lo := int64(from) << 57
+		hi := lo + int64(to-from)<<57 - 1
 		names, err := readNames(ctx, tx, "select id, name from headroom.series where id >= $1 and id <= $2", lo, hi)
 		if err != nil {
 			return err
@@ -223,8 +232,8 @@ func (s *Store) rollSlice(ctx context.Context, d time.Time, slice int) error {
 		if err := r.store(ctx, tx); err != nil {
 			return err
 		}
-		rolled, next := d, slice+1
-		if next == slices64 {
+		rolled, next := d, to
+		if next == rollParts {
 			rolled, next = d.Add(day), 0
 		}
 		_, err = tx.Exec(ctx, "update headroom.store_state set rolled = $1::date, slice = $2", rolled, next)
