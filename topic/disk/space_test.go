@@ -31,7 +31,7 @@ func (d *deadServer) Space(path string) (host.Space, error) {
 func TestAMountThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deadServer{answer: make(chan struct{}), Fake: &host.Fake{
-			Files: map[string]string{"/proc/self/mountinfo": "27 1 259:1 / / rw - ext4 /dev/sda1 rw\n30 27 0:40 / /mnt/nas rw - nfs4 nas:/x rw\n31 27 0:41 / /mnt/ok rw - nfs4 ok:/x rw\n"},
+			Files:  map[string]string{"/proc/self/mountinfo": "27 1 259:1 / / rw - ext4 /dev/sda1 rw\n30 27 0:40 / /mnt/nas rw - nfs4 nas:/x rw\n31 27 0:41 / /mnt/ok rw - nfs4 ok:/x rw\n"},
 			Spaces: map[string]host.Space{"/": {Total: 1}, "/mnt/nas": {Total: 2}, "/mnt/ok": {Total: 3}},
 		}}
 		memory := &metric.Memory{}
