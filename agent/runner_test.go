@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -353,6 +354,58 @@ func TestAFaultyCollectorCostsItsRound(t *testing.T) {
 		})
 		if got := s.times(""); len(got) != 3 {
 			t.Errorf("the good one was read at %v", got)
+		}
+	})
+}
+
+// A day of rounds, with somebody looking now and then, a server that hangs and
+// one that comes and goes: nothing piles up.
+func TestADayLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n, live atomic.Int64
+		quick := reading("test.quick", metric.Host, nil)
+		quick.Fast = true
+		stuck := reading("test.pg", metric.Postgres, func(ctx context.Context, out *metric.Out) error {
+			if out.Server() == "hangs" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			out.Add(value, 1)
+			return nil
+		})
+		o := options(nil, quick, stuck)
+		o.Sink = func(context.Context, *metric.Batch) error { n.Add(1); return nil }
+		o.Live = func(*metric.Batch) { live.Add(1) }
+		finds := 0
+		o.Find = func(context.Context) []Target {
+			finds++
+			ts := []Target{{Kind: metric.Postgres, Name: "hangs", DSN: "x"}}
+			if finds%2 == 0 {
+				ts = append(ts, Target{Kind: metric.Postgres, Name: "comes and goes", DSN: "x"})
+			}
+			return ts
+		}
+		during(t, o, 24*time.Hour, func(r *Runner) {
+			time.Sleep(10 * time.Minute)
+			r.Look(time.Now().Add(time.Minute))
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			before := runtime.NumGoroutine()
+			for range 20 {
+				time.Sleep(time.Hour)
+				r.Look(time.Now().Add(time.Minute))
+				time.Sleep(2 * time.Minute)
+			}
+			synctest.Wait()
+			if now := runtime.NumGoroutine(); now > before+2 {
+				t.Errorf("%d goroutines, %d of them 20 hours ago", now, before)
+			}
+			if len(r.all()) != 3 {
+				t.Errorf("%d slots", len(r.all()))
+			}
+		})
+		if n.Load() < 2*8640 || live.Load() < 20*50 || live.Load() > 21*61 {
+			t.Errorf("%d batches, %d live ones", n.Load(), live.Load())
 		}
 	})
 }
