@@ -26,8 +26,9 @@ type log struct {
 
 	mu       sync.Mutex
 	pending  *group
-	writing  int64 // bytes of the group that is being written
-	pause    error // why nothing is taken, nil if it is
+	spare    []byte // room of the group before
+	writing  int64  // bytes of the group that is being written
+	pause    error  // why nothing is taken, nil if it is
 	closed   bool
 	segments []*segment
 	size     int64 // bytes of all segments
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (Queue, error) {
 func openLog(ctx context.Context, o Options, d disk, dead *deadBox, q *quarantine, every pace) (*log, error) {
 	l := &log{
 		o: o, pace: every, disk: d, dead: dead, damaged: q, release: func() error { return nil },
-		pending: newGroup(), wake: make(chan struct{}), next: 1, done: doneSet{low: 1},
+		pending: newGroup(nil), wake: make(chan struct{}), next: 1, done: doneSet{low: 1},
 		out:  newOutbox(),
 		kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1), stop: make(chan struct{}),
 		written: make(chan struct{}), tidied: make(chan struct{}),

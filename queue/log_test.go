@@ -43,8 +43,8 @@ func TestRoomByReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
-	q := openLog(t, queue.Options{Dir: dir + "/q", MinFree: -1, SegmentBytes: 200_000})
-	defer q.Close()
+	o := queue.Options{Dir: dir + "/q", MinFree: -1, SegmentBytes: 200_000}
+	q := openLog(t, o)
 	n, err := uint64(0), error(nil)
 	for ; err == nil; n++ {
 		err = q.Put(t.Context(), queuetest.Payload(n, 20_000))
@@ -52,6 +52,14 @@ func TestRoomByReading(t *testing.T) {
 	if !errors.Is(err, queue.ErrDiskFull) {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(dir+"/rest", make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk should be full: %v", err)
+	}
+	if err := q.Close(); err != nil && !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	q = openLog(t, o) // a full disk is no reason not to start
+	defer q.Close()
 	for range n / 2 {
 		ms, err := q.Fetch(t.Context(), 1)
 		if err != nil {

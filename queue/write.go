@@ -23,7 +23,9 @@ type group struct {
 	err   error
 }
 
-func newGroup() *group { return &group{taken: make(chan struct{}), done: make(chan struct{})} }
+func newGroup(buf []byte) *group {
+	return &group{buf: buf, taken: make(chan struct{}), done: make(chan struct{})}
+}
 
 func sumOf(msg []byte) uint32 { return crc32.Checksum(msg, castagnoli) }
 
@@ -103,7 +105,8 @@ func (l *log) take() *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.pending
-	l.pending, l.writing = newGroup(), int64(len(g.buf))
+	l.pending, l.writing = newGroup(l.spare), int64(len(g.buf))
+	l.spare = nil
 	close(g.taken)
 	return g
 }
@@ -119,6 +122,7 @@ func (l *log) commit(g *group) {
 	}
 	l.mu.Lock()
 	l.writing = 0
+	l.spare = g.buf[:0]
 	l.wakeLocked()
 	l.mu.Unlock()
 	close(g.done)

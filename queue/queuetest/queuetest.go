@@ -168,15 +168,15 @@ func lease(t *testing.T, k Kind) {
 
 func hold(t *testing.T, k Kind) {
 	o := k.options(t)
-	o.Lease = time.Second
+	o.Lease = 2 * time.Second
 	q := k.open(t, o)
 	put(t, q, 0, 1, 100)
 	m := fetch(t, q, 1)[0]
-	for range 6 {
+	for range 5 {
 		if err := m.Hold(ctxOf(t)); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		got, _ := q.Fetch(ctx, 1)
 		stop()
 		if len(got) > 0 {
@@ -286,7 +286,7 @@ func full(t *testing.T, k Kind) {
 func restart(t *testing.T, k Kind) {
 	o := k.options(t)
 	if k.Shared {
-		o.Lease = time.Second
+		o.Lease = 2 * time.Second
 	}
 	n := uint64(0)
 	left := []uint64{}
