@@ -230,7 +230,7 @@ func TestWhileSomebodyLooksItRunsEachSecond(t *testing.T) {
 		quick := reading("test.quick", metric.Host, nil)
 		quick.Fast = true
 		o := options(&s, quick, reading("test.slow", metric.Host, nil))
-		o.Live = func(b *metric.Batch) { _ = live.put(nil, b) }
+		o.Live = func(b *metric.Batch) { _ = live.put(t.Context(), b) }
 		during(t, o, 20*time.Second, func(r *Runner) {
 			time.Sleep(12500 * time.Millisecond)
 			r.Look(time.Now().Add(5 * time.Second))
