@@ -16,6 +16,7 @@ import (
 func TestWithoutRights(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"shared_preload_libraries": "pg_stat_statements"})
 			run(t, s.DSN(), "create extension pg_stat_statements", `create role "o'look" login`, "create role other login", "create database closed",
 				"revoke connect on database closed from public")

@@ -39,6 +39,7 @@ func grown(t *testing.T, c *metric.Collector, l host.Reader, before *metric.Out,
 func TestWhatWasDoneIsCounted(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"autovacuum": "off"})
 			d := s.DSN() + " dbname=d"
 			run(t, s.DSN(), "create database d")
@@ -123,6 +124,7 @@ func counts(t *testing.T, l host.Reader, dsn string) {
 func TestWriteAheadLogAndCheckpoints(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"autovacuum": "off", "bgwriter_lru_maxpages": "0"})
 			c, l := connect(t, s.DSN()), reader(t, s.DSN())
 			position := func() (n float64) {
@@ -161,6 +163,7 @@ func TestWriteAheadLogAndCheckpoints(t *testing.T) {
 func TestSessionsLocksAndTransactions(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"max_prepared_transactions": "2"})
 			holder, waiter, preparer := connect(t, s.DSN()+" application_name=holder"), connect(t, s.DSN()+" application_name=waiter"), connect(t, s.DSN())
 			do(t, holder, "create table t (k int, secret text)", "insert into t values (1, 'a')", "begin", "update t set secret = 'hunter2' /* hunter3 */ where k = 1")
@@ -174,9 +177,10 @@ func TestSessionsLocksAndTransactions(t *testing.T) {
 			var out *metric.Out
 			need.Eventually(t, 10*time.Second, "a session waits", func() bool {
 				out = aRound(t, activityCollector, l)
-				v, _ := get(out, "postgres_sessions_blocked")
-				return v == 1
+				v, _ := get(out, "postgres_wait_sessions", "type=Lock")
+				return v == 1 // state and wait event: the server reads them one after the other
 			})
+			wants(t, out, is(1), "postgres_sessions_blocked")
 			wants(t, out, is(1), "postgres_connections", "state=idle in transaction")
 			wants(t, out, is(1), "postgres_connections", "state=active")
 			wants(t, out, is(1), "postgres_connections", "state=idle")

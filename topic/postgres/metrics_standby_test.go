@@ -12,6 +12,7 @@ import (
 func TestStandbyAndSlots(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, nil)
 			sb, err := s.Standby(t.Context())
 			if err != nil {

@@ -14,6 +14,7 @@ func TestStatements(t *testing.T) {
 	const canary = "hunter2canary"
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"shared_preload_libraries": "pg_stat_statements"})
 			c := connect(t, s.DSN())
 			l := reader(t, s.DSN())

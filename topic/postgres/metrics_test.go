@@ -119,10 +119,10 @@ func gapOf(out *metric.Out, name string) *metric.Gap {
 	return nil
 }
 
-// majors are the versions that a test runs on: all, or only the one that is
-// installed or asked for with -short.
+// majors are the versions that a test runs on, side by side: all, or one with
+// -short or HEADROOM_MAJOR.
 func majors() []int {
-	if testing.Short() {
+	if testing.Short() || os.Getenv("HEADROOM_MAJOR") != "" {
 		return []int{0}
 	}
 	return []int{13, 14, 15, 16, 17, 18}
@@ -176,6 +176,7 @@ func TestDeclarations(t *testing.T) {
 func TestEveryMetricOnEveryVersion(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on",
 				"track_io_timing": "on", "archive_mode": "on", "archive_command": "true", "max_prepared_transactions": "5",
 				"max_slot_wal_keep_size": "1GB", "wal_level": "logical"})

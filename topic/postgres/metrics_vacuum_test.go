@@ -12,6 +12,7 @@ import (
 func TestVacuumAtWork(t *testing.T) {
 	for _, major := range majors() {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
+			t.Parallel()
 			s := watched(t, major, map[string]string{"autovacuum": "off"})
 			run(t, s.DSN(), "create database d")
 			run(t, s.DSN()+" dbname=d", "create table t as select g as k, repeat('x', 500) as v from generate_series(1, 20000) g", "delete from t")

@@ -27,7 +27,7 @@ type Session struct {
 	State       string   `json:"state,omitempty"`   // active, idle, idle in transaction …; "" of the server's own processes
 	WaitType    string   `json:"wait_type,omitempty"`
 	Wait        string   `json:"wait,omitempty"`
-	BlockedBy   []int32  `json:"blocked_by,omitempty"` // sessions that hold what it waits for; 0 is a prepared transaction
+	BlockedBy   []int32  `json:"blocked_by,omitempty"` // of the 100 that have waited longest: sessions that hold what it waits for; 0 is a prepared transaction
 	Connected   *float64 `json:"connected_seconds"`    // since it began
 	Transaction *float64 `json:"transaction_seconds"`  // since its transaction began
 	Statement   *float64 `json:"statement_seconds"`    // since its statement began, which may have ended
