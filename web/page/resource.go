@@ -23,6 +23,9 @@ type limited struct {
 	free   bool     // used counts what is free
 	agg    string
 	skip   func(labels func(string) string) bool
+	// soft is a target that may be passed for a while: what is far above it
+	// is held back by something.
+	soft bool
 }
 
 // ofHost are what a machine runs out of.
@@ -41,7 +44,7 @@ var ofHost = []limited{
 // ofServer are what a PostgreSQL server runs out of.
 var ofServer = []limited{
 	{Name: "Connections", path: "/postgres", used: "postgres_connections_used", limit: "postgres_connections_limit", less: "postgres_connections_reserved"},
-	{Name: "WAL on disk, of max_wal_size", path: "/postgres", used: "postgres_wal_files_bytes", limit: "postgres_setting_bytes", limits: []string{"setting", "max_wal_size"}},
+	{Name: "WAL on disk, of max_wal_size", path: "/postgres", used: "postgres_wal_files_bytes", limit: "postgres_setting_bytes", limits: []string{"setting", "max_wal_size"}, soft: true},
 	{Name: "Transaction ids", path: "/postgres", used: "postgres_database_xid_age", fixed: 1 << 31, agg: "max"},
 	{Name: "Autovacuum workers", path: "/postgres", used: "postgres_vacuum_workers", pairs: []string{"kind", "autovacuum"}, limit: "postgres_autovacuum_workers_limit"},
 	{Name: "Replication slots", path: "/postgres", used: "postgres_slots", limit: "postgres_slots_limit"},
@@ -57,9 +60,11 @@ type resource struct {
 	Name, What string // "File system", "/var"
 	Path       string
 	Server     string
-	Used       float64 // share now; NaN: not known
+	Used       float64 // share, mean of the last minutes; NaN: not known
+	Hour       float64 // mean of the last hour, of what comes and goes; else Used
 	Busiest    float64 // share in the busiest hour of the span
 	Forecast   forecast
+	Soft       bool
 	Why        string // why Used is not known
 }
 
@@ -67,18 +72,38 @@ type resource struct {
 func (r resource) Known() bool { return !math.IsNaN(r.Used) }
 
 // Left is what is left, in words.
-func (r resource) Left() string { return percent(math.Max(0, 1-r.Used)) }
+func (r resource) Left() string {
+	if r.Soft {
+		return "a target"
+	}
+	return percent(math.Max(0, 1-r.Used))
+}
+
+// Outlook is what becomes of it.
+func (r resource) Outlook() string {
+	switch {
+	case r.Soft && r.Used > 1.5:
+		return "far above its target: a slot, a standby or the archive holds the log back"
+	case r.Soft:
+		return "normal: the server fills it up to the target"
+	}
+	return r.Forecast.String()
+}
 
 // Level says how bad it is: "", warn, bad.
 func (r resource) Level() string {
 	soon := func(d time.Duration) bool { return r.Forecast.Likely > 0 && r.Forecast.Likely < d }
-	grows := r.Forecast.Latest > 0 // surely, as far as the interval goes
+	grows := r.Hour > 0.5 && r.Forecast.Latest > 0 // surely, as far as the interval goes
+	warn, bad := 0.8, 0.95
+	if r.Soft {
+		warn, bad, grows = 1.5, 3, false
+	}
 	switch {
 	case !r.Known():
 		return "unknown"
-	case r.Used >= 0.95 || r.Used > 0.5 && grows && soon(3*24*time.Hour):
+	case r.Hour >= bad || grows && soon(3*24*time.Hour):
 		return "bad"
-	case r.Used >= 0.8 || r.Used > 0.5 && grows && soon(14*24*time.Hour):
+	case r.Hour >= warn || grows && soon(14*24*time.Hour):
 		return "warn"
 	}
 	return ""
@@ -215,11 +240,15 @@ func shares(l limited, used store.Line, at []int64, limit, less []float64) (all 
 
 // judge makes a row; what was silent for half an hour is none.
 func (l limited) judge(all []sample, now time.Time) (resource, bool) {
-	r := resource{Name: l.Name, Path: l.path}
+	r := resource{Name: l.Name, Path: l.path, Soft: l.soft}
 	if len(all) == 0 || now.Sub(all[len(all)-1].at) > 30*time.Minute {
 		return r, false
 	}
 	r.Used = all[len(all)-1].value
+	r.Hour = r.Used
+	if l.rate {
+		r.Hour = recentMean(all[max(0, len(all)-6):])
+	}
 	_, y := hourly(all)
 	r.Busiest = slices.Max(y)
 	r.Forecast = foresee(all)
@@ -238,4 +267,12 @@ func (v *view) gap(name string) (why string, empty bool) {
 		}
 	}
 	return "", false
+}
+
+func recentMean(all []sample) float64 {
+	sum := 0.0
+	for _, s := range all {
+		sum += s.value
+	}
+	return sum / float64(len(all))
 }

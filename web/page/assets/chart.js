@@ -148,7 +148,7 @@ const charts = (() => {
         width: this.plotEl.clientWidth || 400, height, legend: { show: false },
         cursor: { sync: { key: 'page' }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, bind: { dblclick: () => () => { range.back(); } } },
         scales: { x: { time: true }, y: { range: (_, lo, hi) => this.span(lo, hi) } },
-        axes: [{ ...axis, values: (s, ticks, a, space, incr) => clock.ticks(ticks, incr) }, { ...axis, size: 66, splits: (s, a, lo, hi) => this.splits(lo, hi), values: (_, ticks) => ticks.map(t => unit.format(t, u)) }],
+        axes: [{ ...axis, size: 30, values: (s, ticks, a, space, incr) => clock.ticks(ticks, incr) }, { ...axis, size: 66, splits: (s, a, lo, hi) => this.splits(lo, hi), values: (_, ticks) => ticks.map(t => unit.format(t, u)) }],
         series: [{}, ...this.lines.map((l, i) => {
           const c = css(slots[i % slots.length]);
           return { label: l.name, stroke: c, width: 1.5, dash: i < slots.length ? undefined : [6, 3], fill: this.spec.stack ? c + '55' : undefined, spanGaps: true, points: { show: false } };
