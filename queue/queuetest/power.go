@@ -38,6 +38,7 @@ func PowerCut(t *testing.T, k Kind, cuts int) {
 		t.Fatal(err)
 	}
 	command(t, "mkfs.ext4", "-q", "-F", image)
+	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) }) // where the test fails in between
 	o := queue.Options{Dir: filepath.Join(at, "queue"), MaxBytes: 256 << 20, SegmentBytes: 256 << 10, MinFree: -1, Lease: time.Hour}
 	acked, tried := map[uint64]bool{}, map[uint64]bool{}
 	for cut := range cuts {
