@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"headroom/fail"
@@ -32,6 +33,14 @@ const maxMounts = 128
 
 // full are file systems that are full by their nature.
 var full = []string{"squashfs", "iso9660", "erofs", "udf", "cramfs"}
+
+// passed are folders whose mounts come and go with containers and sessions, or
+// hold nothing: each would be a series for ever.
+var passed = []string{"/var/lib/docker/", "/var/lib/containers/", "/var/lib/kubelet/", "/run/docker/", "/run/credentials/", "/run/user/", "/sys/", "/proc/"}
+
+func comesAndGoes(mount string) bool {
+	return slices.ContainsFunc(passed, func(p string) bool { return strings.HasPrefix(mount, p) })
+}
 
 var spaceCollector = &metric.Collector{
 	Name: "disk.space", Doc: "room, files and state of each file system", Of: metric.Host,
@@ -64,7 +73,7 @@ func storing(all []block.Mount) []block.Mount {
 	var out []block.Mount
 	seen := map[string]bool{}
 	for _, m := range all {
-		if !block.Pseudo(m.FSType) && !slices.Contains(full, m.FSType) && !seen[m.Number] {
+		if !block.Pseudo(m.FSType) && !slices.Contains(full, m.FSType) && !comesAndGoes(m.Point) && !seen[m.Number] {
 			seen[m.Number] = true
 			out = append(out, m)
 		}
