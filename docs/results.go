@@ -21,7 +21,8 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"pgdriver-????-??-??.json", "The load driver beside pgbench", driverText},
 		section{"upsert-????-??-??.json", "`ingest`: upserts", upsertText},
 		section{"bulkload-????-??-??.json", "`load`: bulk loading", loadText},
-		section{"sqlkit-????-??-??.json", "The SQL kit", kitText})
+		section{"sqlkit-????-??-??.json", "The SQL kit", kitText},
+		section{"agent-????-??-??.json", "`headroom agent`: what watching a machine costs", agentText})
 	if err != nil {
 		return nil, err
 	}
