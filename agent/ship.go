@@ -54,7 +54,12 @@ func NewShipper(o ShipOptions) (*Shipper, error) {
 
 // Put stores a batch until it is sent. It returns nil once the batch is on disk.
 func (s *Shipper) Put(ctx context.Context, b *metric.Batch) error {
-	return s.opt.Queue.Put(ctx, b.Encode(nil))
+	for _, part := range b.Split() { // one message holds 1 MiB; a repeat has the same parts
+		if err := s.opt.Queue.Put(ctx, part.Encode(nil)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // State says how sending goes.

@@ -102,7 +102,7 @@ func collectors() (out []*metric.Collector) {
 
 // take is where this machine's own batches go: queued as any other, then shown.
 func (w *watcher) take(ctx context.Context, b *metric.Batch) error {
-	if err := w.queue.Put(ctx, b.Encode(nil)); err != nil {
+	if err := enqueue(ctx, w.queue, b); err != nil {
 		return err
 	}
 	w.marks.notice(b)
