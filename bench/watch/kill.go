@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,7 @@ type killResult struct {
 	Kills                        map[string]int
 	Requests, Retried            int64
 	Acked, Lost, Double, Phantom int64 // points; Phantom: stored, never acknowledged, and never sent again
-	MinuteCount                  int64 // points by the minute roll-up, of the same series
+	Counted                      int64 // points of the same series, as a chart's query counts them
 	RestartHalf, RestartMax      float64
 	AgentPoints, AgentDouble     int64
 	SetAside                     int64
@@ -72,10 +73,7 @@ func kills(ctx context.Context, b *bench) (any, error) {
 		all.Go(func() { ws[i].write(writing, u, base, &r.Requests, &r.Retried) })
 	}
 	var restarts []float64
-	for n := range b.runs {
-		if ctx.Err() != nil {
-			break
-		}
+	for n := 0; n < b.runs && ctx.Err() == nil; n = r.total() {
 		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
 		took, err := r.kill(ctx, b, u, &agent)
 		if err != nil {
@@ -85,8 +83,8 @@ func kills(ctx context.Context, b *bench) (any, error) {
 		if took > 0 {
 			restarts = append(restarts, took.Seconds())
 		}
-		if n%25 == 24 {
-			b.note("%d kills %v, %d requests, %d retried", n+1, r.Kills, atomic.LoadInt64(&r.Requests), atomic.LoadInt64(&r.Retried))
+		if now := r.total(); now > n && now%25 == 0 {
+			b.note("%d kills %v, %d requests, %d retried", now, r.Kills, atomic.LoadInt64(&r.Requests), atomic.LoadInt64(&r.Retried))
 		}
 	}
 	time.Sleep(2 * time.Second)
@@ -99,6 +97,14 @@ func kills(ctx context.Context, b *bench) (any, error) {
 		r.RestartHalf, r.RestartMax = stats.Quantile(restarts, 0.5), stats.Quantile(restarts, 1)
 	}
 	return r, r.check(ctx, u, ws, base)
+}
+
+// total is how many processes were killed.
+func (r *killResult) total() (n int) {
+	for _, k := range r.Kills {
+		n += k
+	}
+	return n
 }
 
 func (b *bench) startAgent(u *up) (*exec.Cmd, error) {
@@ -192,8 +198,9 @@ func (r *killResult) check(ctx context.Context, u *up, ws []*killWriter, base in
 			}
 		}
 	}
-	if err := conn.QueryRow(ctx, `select coalesce(sum(m.count), 0)::bigint from headroom.minute m join headroom.series s on s.id = m.series where s.name = 'bench_seq'`).Scan(&r.MinuteCount); err != nil {
-		return fmt.Errorf("count minutes: %w", err)
+	if r.Counted, err = u.sum(url.Values{"match": {"bench_seq"}, "func": {"count"}, "agg": {"sum"}, "by": {""}, "step": {"3600"},
+		"from": {time.UnixMilli(base).UTC().Format(time.RFC3339)}, "to": {"now"}}); err != nil {
+		return fmt.Errorf("count by a query: %w", err)
 	}
 	err = conn.QueryRow(ctx, `select count(*), count(*) - count(distinct (p.series, p.at)) from headroom.point p join headroom.series s on s.id = p.series where s.name like 'host%'`).Scan(&r.AgentPoints, &r.AgentDouble)
 	if err != nil {
