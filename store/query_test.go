@@ -97,6 +97,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		"aggregate":   func(q *Query) { q.Agg = "p50" },
 		"operator":    func(q *Query) { q.Match = append(q.Match, Match{"host", "~", "x"}) },
 		"expression":  func(q *Query) { q.Match = append(q.Match, Match{"host", "=~", "("}) },
+		"brackets":    func(q *Query) { q.Match = append(q.Match, Match{"host", "=~", "x)|(y"}) },
 		"short step":  func(q *Query) { q.Step = time.Millisecond },
 		"many points": func(q *Query) { q.From, q.Step = q.From.AddDate(-1, 0, 0), time.Second },
 		"many series": func(q *Query) { q.Limit = 5 },

@@ -8,12 +8,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"time"
 
 	"headroom/pglocal"
@@ -30,7 +32,6 @@ type file struct {
 	Fleet   *fleet     `json:"fleet"`
 	History *history   `json:"history"`
 	Queries []question `json:"queries"`
-	Took    float64    `json:"took_seconds"`
 }
 
 func main() {
@@ -45,35 +46,33 @@ func run(ctx context.Context) error {
 	rec := flag.String("record", "", "record this machine's host metrics to this file, and do nothing else")
 	long := flag.Duration("for", time.Hour, "how long to record")
 	sample := flag.String("sample", "bench/store/testdata/host-10s.txt.gz", "recorded host metrics")
-	out := flag.String("out", "", "result file (default bench/results/store-DATE.json; - for none)")
+	out := flag.String("out", "", "result file (default bench/results/store-DATE.json; - for standard output)")
 	day := flag.String("date", time.Now().UTC().Format(time.DateOnly), "date in the result file's name")
+	only := flag.String("only", "writes,sizes,fleet,history", "which parts; the others stay as they are in the result file")
 	series := flag.Int("series", 2000, "series with two weeks of minutes")
 	flag.Parse()
 	if *rec != "" {
 		return record(ctx, *rec, *long)
 	}
-	start := time.Now()
+	if *out == "" {
+		*out = "bench/results/store-" + *day + ".json"
+	}
+	f := file{}
+	if old, err := os.ReadFile(*out); err == nil {
+		if err := json.Unmarshal(old, &f); err != nil {
+			return fmt.Errorf("read %s: %w", *out, err)
+		}
+	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	srv, err := pglocal.Start(ctx, pglocal.Options{Name: "store bench"})
 	if err != nil {
 		return err
 	}
 	defer srv.Stop()
-	b := &bench{ctx: ctx, srv: srv}
-	f := file{Date: *day, Server: srv.Version, Go: runtime.Version(), Cores: runtime.NumCPU(), Load: string(load)}
-	if f.Writes, err = b.writes(); err != nil {
-		return fmt.Errorf("writes: %w", err)
+	f.Date, f.Server, f.Go, f.Cores, f.Load = *day, srv.Version, runtime.Version(), runtime.NumCPU(), strings.TrimSpace(string(load))
+	if err := f.parts(&bench{ctx: ctx, srv: srv}, *only, *sample, *series); err != nil {
+		return err
 	}
-	if f.Sizes, err = b.sizes(*sample); err != nil {
-		return fmt.Errorf("sizes: %w", err)
-	}
-	if f.Fleet, err = b.fleet(); err != nil {
-		return fmt.Errorf("fleet: %w", err)
-	}
-	if f.History, f.Queries, err = b.history(*series); err != nil {
-		return fmt.Errorf("history: %w", err)
-	}
-	f.Took = time.Since(start).Seconds()
 	text, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
 		return err
@@ -82,8 +81,27 @@ func run(ctx context.Context) error {
 		fmt.Println(string(text))
 		return nil
 	}
-	if *out == "" {
-		*out = "bench/results/store-" + *day + ".json"
-	}
 	return os.WriteFile(*out, append(text, '\n'), 0o644)
+}
+
+func (f *file) parts(b *bench, only, sample string, series int) error {
+	for part := range strings.SplitSeq(only, ",") {
+		var err error
+		switch part {
+		case "writes":
+			f.Writes, err = b.writes()
+		case "sizes":
+			f.Sizes, err = b.sizes(sample)
+		case "fleet":
+			f.Fleet, err = b.fleet()
+		case "history":
+			f.History, f.Queries, err = b.history(series)
+		default:
+			err = errors.New("no such part")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"headroom/metric"
+	"headroom/store"
 )
 
 // writing is one way to fill the store.
@@ -19,6 +20,7 @@ type writing struct {
 	PerCPU     float64 `json:"points_per_cpu_second"` // ours and the server's, writing and packing
 	HeapMost   uint64  `json:"heap_bytes_most"`
 	DiskPerPt  float64 `json:"bytes_per_point_packed"`
+	NewSeries  spent   `json:"new_series_cpu_us_each"` // once; not in the figures above
 	WriteP50MS float64 `json:"write_p50_ms"`
 	WriteP99MS float64 `json:"write_p99_ms"`
 }
@@ -65,7 +67,10 @@ func (b *bench) write(what string, hosts, each, batches, points int) (writing, e
 		packCPU.Ours, packCPU.Server, wall = packCPU.Ours+x.Ours, packCPU.Server+x.Server, wall+took
 		return err
 	}
-	for done, h, round := 0, 0, 0; done < points; {
+	if w.NewSeries, err = b.introduce(s, c, all); err != nil {
+		return w, err
+	}
+	for done, h, round := 0, 0, 1; done < points; {
 		var group [][]*metric.Batch
 		for range max(1, 100/batches) { // made beforehand: whoever sends them pays for that
 			var bs []*metric.Batch
@@ -110,6 +115,26 @@ func (b *bench) write(what string, hosts, each, batches, points int) (writing, e
 	err = pg.QueryRow(b.ctx, `select sum(pg_total_relation_size(relid))::float8 / $1 from pg_partition_tree('headroom.store_raw')`, points).Scan(&w.DiskPerPt)
 	fmt.Printf("%+v\n", w)
 	return w, err
+}
+
+// introduce writes the first point of each series.
+func (b *bench) introduce(s *store.Store, c *clock, all [][]*metric.Series) (spent, error) {
+	n := 0
+	x, _, err := b.measure(func() error {
+		for h := 0; h < len(all); h += 100 {
+			var bs []*metric.Batch
+			for i := h; i < min(h+100, len(all)); i++ {
+				bs = append(bs, scrape(all[i], i*len(all[i]), 0, c.now().UnixMilli()))
+				n += len(all[i])
+			}
+			if err := s.Write(b.ctx, bs); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.add(10 * time.Second)
+	return spent{x.Ours * 1e6 / float64(n), x.Server * 1e6 / float64(n)}, err
 }
 
 // sizes is what packed points of real host metrics take on disk.
