@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"headroom/engine/upsert"
 	"headroom/fail"
 	"headroom/host"
 )
@@ -25,8 +27,12 @@ type checkpoint struct {
 	Known  map[string]identity `json:"known"` // by place in Inputs
 	At     Position            `json:"acknowledged"`
 	Done   bool                `json:"complete"`
+	// Source is this run's name in the database, in mode add.
+	Source string `json:"source,omitempty"`
+	// Ends, for Source, is where inputs ended when the next one was begun.
+	Ends map[string]int64 `json:"ends,omitempty"`
 
-	mu sync.Mutex // for Known: inputs are opened while checkpoints are written
+	mu sync.Mutex // inputs are opened while checkpoints are written
 }
 
 const checkpointFormat = "headroom-ingest-checkpoint"
@@ -59,6 +65,7 @@ func (r *run) resume() error {
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", r.o.Checkpoint, err)
 	}
+	r.name()
 	c.Format, c.Schema, c.Table, c.Inputs, c.Done = checkpointFormat, 1, r.o.Into, r.o.Inputs, false
 	r.acked = c.At
 	if c.At != (Position{}) {
@@ -66,6 +73,24 @@ func (r *run) resume() error {
 		r.resumed = &at
 	}
 	return nil
+}
+
+// name has the database keep, in mode add, which rows are in: the checkpoint is
+// always behind.
+func (r *run) name() {
+	c := &r.saved
+	if r.o.Upsert.Mode != upsert.Add {
+		return
+	}
+	if c.Source == "" {
+		if c.At != (Position{}) && !c.Done {
+			r.o.say("checkpoint %s is of an older version: what was added behind it, if that run was killed, is added again this once", r.o.Checkpoint)
+		}
+		c.Source = rand.Text()
+	} else {
+		r.o.Upsert.Resumed = !c.Done
+	}
+	r.o.Upsert.Source = c.Source
 }
 
 func (c *checkpoint) load(raw []byte, o Options) error {
@@ -90,22 +115,22 @@ func (c *checkpoint) load(raw []byte, o Options) error {
 }
 
 // know checks that an input is the one that the checkpoint speaks of, and
-// remembers it. Streams cannot be told apart.
-func (c *checkpoint) know(n int, name string, r io.Reader) error {
+// remembers it; it may have grown. Streams cannot be told apart.
+func (c *checkpoint) know(n int, name string, r io.Reader) (grown bool, err error) {
 	f, ok := r.(*os.File)
 	if !ok {
-		return nil
+		return false, nil
 	}
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
-		return err
+		return false, err
 	}
 	now := identity{Size: st.Size(), Head: int(min(st.Size(), identityBytes))}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		now.Inode, now.Device = sys.Ino, sys.Dev
 	}
 	if now.Hash, err = headHash(f, now.Head); err != nil {
-		return fmt.Errorf("read input %s: %w", name, err)
+		return false, fmt.Errorf("read input %s: %w", name, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,16 +139,17 @@ func (c *checkpoint) know(n int, name string, r io.Reader) error {
 		hash := ""
 		if was.Head >= 0 && was.Head <= now.Head {
 			if hash, err = headHash(f, was.Head); err != nil {
-				return fmt.Errorf("read input %s: %w", name, err)
+				return false, fmt.Errorf("read input %s: %w", name, err)
 			}
 		}
 		moved := was.Inode != now.Inode || was.Device != now.Device
 		if was.Size > now.Size || hash != was.Hash || moved && was.Size != now.Size {
-			return fail.Hint(fmt.Errorf("resume input %s: it is another file than the one begun", name), "give that file, or remove the checkpoint to begin anew")
+			return false, fail.Hint(fmt.Errorf("resume input %s: it is another file than the one begun", name), "give that file, or remove the checkpoint to begin anew")
 		}
 	}
+	grown = c.Known[key].Size > 0 && c.Known[key].Size < now.Size
 	c.Known[key] = now
-	return nil
+	return grown, nil
 }
 
 func headHash(f *os.File, n int) (string, error) {
@@ -154,12 +180,50 @@ func (r *run) save() error {
 	if r.o.Checkpoint == "" {
 		return nil
 	}
-	r.saved.mu.Lock()
-	r.saved.At, r.saved.Done = r.acked, r.done
-	raw, err := json.MarshalIndent(&r.saved, "", "  ")
-	r.saved.mu.Unlock()
+	return r.saved.write(r.o.Checkpoint, func(c *checkpoint) { c.At, c.Done = r.acked, r.done })
+}
+
+// write alters a checkpoint and has it on disk.
+func (c *checkpoint) write(path string, alter func(*checkpoint)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	alter(c)
+	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
-	return host.WriteDurable(r.o.Checkpoint, append(raw, '\n'), 0o600)
+	return host.WriteDurable(path, append(raw, '\n'), 0o600)
+}
+
+// begin has a source's name on disk before the first row is in.
+func (r *run) begin() error {
+	if r.o.Upsert.Source == "" {
+		return nil
+	}
+	return r.saved.write(r.o.Checkpoint, func(*checkpoint) {})
+}
+
+// ended notes where an input ended before a row of the next one is in: should
+// it grow, its new rows would look like old ones.
+func (r *run) ended(n int, at int64) error {
+	if r.o.Upsert.Source == "" {
+		return nil
+	}
+	return r.saved.write(r.o.Checkpoint, func(c *checkpoint) {
+		if c.Ends == nil {
+			c.Ends = map[string]int64{}
+		}
+		c.Ends[fmt.Sprint(n)] = at
+	})
+}
+
+// endOf is where an input ended for an earlier run that went on to the next
+// one; -1 if none did.
+func (r *run) endOf(n int) int64 {
+	r.saved.mu.Lock()
+	defer r.saved.mu.Unlock()
+	if at, ok := r.saved.Ends[fmt.Sprint(n)]; ok && r.o.Upsert.Source != "" {
+		return at
+	}
+	return -1
 }

@@ -1,8 +1,10 @@
 // Package ingest brings a stream of records (JSON lines, CSV, text) into one
 // keyed table: it reads (engine/record), picks keys and columns, writes
 // (engine/upsert), sets bad records aside, and remembers how far the input is
-// in for good, so that an interrupted run goes on without loss: at least once,
-// into an upsert that makes once or twice the same (but for mode add).
+// in for good, so that an interrupted run goes on without loss. What lies behind
+// that is written again, which in an upsert is the same as once; in mode add the
+// database itself tells which rows are in (upsert.Options.Source), and those are
+// passed over.
 package ingest
 
 import (
@@ -89,9 +91,10 @@ type Progress struct {
 type Summary struct {
 	Table     string         `json:"table"`
 	Seconds   float64        `json:"seconds"`
-	Rows      int64          `json:"rows"`     // acknowledged or refused, of those read
-	Written   int64          `json:"written"`  // rows sent: equal keys of a batch are one
-	Rejected  int64          `json:"rejected"` // bad records
+	Rows      int64          `json:"rows"`       // acknowledged or refused, of those read
+	Known     int64          `json:"already_in"` // of Rows: behind the checkpoint and in, so not added again
+	Written   int64          `json:"written"`    // rows sent: equal keys of a batch are one
+	Rejected  int64          `json:"rejected"`   // bad records
 	Retries   int64          `json:"retries"`
 	P50       float64        `json:"batch_p50_seconds"`
 	P99       float64        `json:"batch_p99_seconds"`
@@ -117,6 +120,9 @@ func (o Options) say(format string, args ...any) {
 func (o Options) withDefaults() (Options, error) {
 	if len(o.Inputs) == 0 {
 		o.Inputs = []string{"-"}
+	}
+	if len(o.Inputs) > maxInputs {
+		return o, fail.With(fmt.Errorf("read inputs: %d files, at most %d", len(o.Inputs), maxInputs), fail.Usage)
 	}
 	for i, in := range o.Inputs {
 		if in == "-" && i > 0 {
@@ -210,8 +216,10 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	u := r.o.Upsert
 	u.Config, u.Table, u.Say, u.Reject = r.o.Config, r.table, r.o.Say, r.refused
-	r.writer, err = upsert.Open(ctx, u)
-	return err
+	if r.writer, err = upsert.Open(ctx, u); err != nil {
+		return err
+	}
+	return r.begin()
 }
 
 // prepare makes and looks at the tables.
@@ -304,7 +312,11 @@ func (r *run) finish(ctx context.Context, at *Position, cause error) error {
 	if flushed == nil && at != nil {
 		r.reached = at
 	}
-	errs = append(errs, r.save(), r.writer.Close(last), r.rejects.Close())
+	errs = append(errs, r.save())
+	if r.done && errs[0] == nil && r.o.Upsert.Source != "" {
+		errs = append(errs, r.writer.Forget(last))
+	}
+	errs = append(errs, r.writer.Close(last), r.rejects.Close())
 	r.tell()
 	if r.keeper != nil {
 		errs = append(errs, r.keeper.end(ctx, cause == nil && flushed == nil))
@@ -340,7 +352,7 @@ func (r *run) summary() Summary {
 	if r.writer != nil {
 		st := r.writer.Stats()
 		s.Table = r.table.SQL()
-		s.Rows, s.Written, s.Retries, s.P50, s.P99, s.WAL, s.Strategy = st.Rows, st.Written, st.Retries, st.P50, st.P99, st.WALBytes, string(st.Strategy)
+		s.Rows, s.Known, s.Written, s.Retries, s.P50, s.P99, s.WAL, s.Strategy = st.Rows, st.Known, st.Written, st.Retries, st.P50, st.P99, st.WALBytes, string(st.Strategy)
 	}
 	if r.keeper != nil {
 		s.Read, s.Refreshes, s.Last = r.keeper.told()
@@ -361,7 +373,10 @@ func (r *run) refused(row upsert.Row, why error) error {
 		}
 		b.Raw = append(b.Raw, v...)
 	}
-	return r.rejects.Add(r.named(b, r.pump.inputOf(row.Seq)))
+	if err := r.rejects.Add(r.named(b, inputOf(row.Seq))); err != nil || r.o.Upsert.Source == "" {
+		return err
+	}
+	return r.rejects.Sync() // no later run sees this row again
 }
 
 // named says which input a bad record is of, where there are several.

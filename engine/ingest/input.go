@@ -14,7 +14,8 @@ const headBytes = 64 << 10
 
 // input is one open input.
 type input struct {
-	n       int // its place in Options.Inputs
+	n       int   // its place in Options.Inputs
+	end     int64 // what lies behind it came too late; -1: nothing does
 	name    string
 	reader  *record.Reader
 	o       record.Options
@@ -41,7 +42,7 @@ func label(name string) string {
 
 // openInput opens an input and finds out how it is written.
 func (r *run) openInput(n int) (_ *input, err error) {
-	in := &input{n: n, name: r.o.Inputs[n]}
+	in := &input{n: n, end: r.endOf(n), name: r.o.Inputs[n]}
 	defer func() {
 		if err != nil {
 			in.close()
@@ -54,8 +55,12 @@ func (r *run) openInput(n int) (_ *input, err error) {
 	if closer != nil {
 		in.closers = append(in.closers, closer)
 	}
-	if err := r.saved.know(n, in.name, raw); err != nil {
+	grown, err := r.saved.know(n, in.name, raw)
+	if err != nil {
 		return nil, err
+	}
+	if grown && in.end >= 0 {
+		r.o.say("%s has grown since the next one was begun: what is new is not read; give it as an input of its own", label(in.name))
 	}
 	plain, _, err := record.Decompress(raw)
 	if err != nil {

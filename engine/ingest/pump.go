@@ -10,8 +10,9 @@ import (
 	"headroom/engine/record"
 )
 
-// pump reads records and adds them to the writer. Seq of a row is the bytes
-// of all inputs read up to and with it.
+// pump reads records and adds them to the writer. Seq of a row is its input and
+// the byte after that it begins at: the same in every run, also when the file
+// grew meanwhile.
 type pump struct {
 	gate    sync.Mutex // held while a row is added
 	stopped bool
@@ -19,10 +20,21 @@ type pump struct {
 	over    bool      // nothing is read any more
 
 	mu    sync.Mutex
-	marks []mark  // where records ended, in order, not yet acknowledged
-	bases []int64 // Seq before each input's first byte, from the first one read
-	first int     // index of the first input read
+	marks []mark // where records ended, in order, not yet acknowledged
 }
+
+// A Seq has so many bits for the place in an input (256 TiB), and the others
+// for which input it is.
+const (
+	seqBits   = 48
+	maxInputs = 1<<(63-seqBits) - 1
+)
+
+// base is the Seq before an input's first byte.
+func base(n int) int64 { return int64(n) << seqBits }
+
+// inputOf is the index of the input that a row came from.
+func inputOf(seq int64) int { return int((seq - 1) >> seqBits) }
 
 // mark says that all records before a position have a Seq up to seq.
 type mark struct {
@@ -41,9 +53,6 @@ func (p *pump) stop() (at *Position, over bool) {
 
 // run reads all inputs to their end.
 func (p *pump) run(ctx context.Context, r *run) error {
-	p.mu.Lock()
-	p.first, p.bases = r.in.n, []int64{0}
-	p.mu.Unlock()
 	in := r.in
 	defer func() {
 		if in != nil && in != r.in { // the first is closed with the run
@@ -54,8 +63,7 @@ func (p *pump) run(ctx context.Context, r *run) error {
 		p.over = true
 	}()
 	for {
-		base := p.base()
-		err := p.read(ctx, r, in, base)
+		err := p.read(ctx, r, in)
 		if err != nil {
 			return err
 		}
@@ -67,14 +75,14 @@ func (p *pump) run(ctx context.Context, r *run) error {
 			p.at = &at
 			return nil
 		}
-		p.put(base+off, at)
-		p.mu.Lock()
-		p.bases = append(p.bases, base+off)
-		p.mu.Unlock()
+		p.put(base(in.n)+off, at)
 		if in != r.in {
 			in.close()
 		}
 		if in, err = r.openInput(in.n + 1); err != nil {
+			return err
+		}
+		if err := r.ended(at.Input, at.Offset); err != nil {
 			return err
 		}
 		if in.convert, err = r.converter(in); err != nil {
@@ -83,16 +91,13 @@ func (p *pump) run(ctx context.Context, r *run) error {
 	}
 }
 
-func (p *pump) base() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.bases[len(p.bases)-1]
-}
-
 // read reads one input to its end.
-func (p *pump) read(ctx context.Context, r *run, in *input, base int64) error {
+func (p *pump) read(ctx context.Context, r *run, in *input) error {
 	var records, marked int64
 	for {
+		if off, _ := in.reader.Pos(); in.end >= 0 && off >= in.end {
+			return nil
+		}
 		rec, err := in.reader.Next()
 		if err == io.EOF {
 			return nil
@@ -102,18 +107,18 @@ func (p *pump) read(ctx context.Context, r *run, in *input, base int64) error {
 			return fmt.Errorf("%s: %w", label(in.name), err)
 		}
 		off, line := in.reader.Pos()
-		if err := p.one(ctx, r, in, base, rec, bad); err != nil {
+		if err := p.one(ctx, r, in, rec, bad); err != nil {
 			return err
 		}
 		if records++; records%markRecords == 0 || off-marked >= markBytes {
-			p.put(base+off, Position{Input: in.n, Offset: off, Line: line})
+			p.put(base(in.n)+off, Position{Input: in.n, Offset: off, Line: line})
 			marked = off
 		}
 	}
 }
 
 // one handles one record, unless the run is being stopped.
-func (p *pump) one(ctx context.Context, r *run, in *input, base int64, rec record.Rec, bad *record.Bad) error {
+func (p *pump) one(ctx context.Context, r *run, in *input, rec record.Rec, bad *record.Bad) error {
 	p.gate.Lock()
 	defer p.gate.Unlock()
 	if p.stopped {
@@ -122,7 +127,7 @@ func (p *pump) one(ctx context.Context, r *run, in *input, base int64, rec recor
 	if bad == nil {
 		row, why := in.convert.convert(rec)
 		if why == nil {
-			row.Seq = base + rec.End
+			row.Seq = base(in.n) + rec.Start + 1
 			if err := r.writer.Add(ctx, row); err != nil {
 				return err
 			}
@@ -156,15 +161,4 @@ func (p *pump) acked(seq int64) (at Position, ok bool) {
 	}
 	p.marks = append(p.marks[:0], p.marks[n:]...)
 	return at, ok
-}
-
-// inputOf is the index of the input that a row came from.
-func (p *pump) inputOf(seq int64) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.bases) - 1
-	for n > 0 && p.bases[n] >= seq {
-		n--
-	}
-	return p.first + n
 }

@@ -26,12 +26,15 @@ type batch struct {
 	before int64 // the writer's last Seq before the first row
 	born   time.Time
 	bytes  int64 // that count against the memory limit
+	width  int   // lanes in use when its rows were dealt
 
 	order []ref
 	rows  []outRow
 	cuts  []int    // ends of the parts of rows that are written one after the other
 	lone  []outRow // rows that are written one by one, after the others
 	extra []byte   // fields made by combining
+
+	settled []bool // by item, with Options.Source: in, or refused
 }
 
 // ref stands for an item while sorting.
@@ -60,6 +63,7 @@ func (b *batch) fields(i int32) []byte {
 func (b *batch) reset() {
 	b.items, b.data, b.order, b.rows, b.extra = b.items[:0], b.data[:0], b.order[:0], b.rows[:0], b.extra[:0]
 	b.bytes = 0
+	b.settled = nil
 	// What one giant row needed is not kept for all that follow.
 	if cap(b.data) > 1<<26 {
 		b.data = nil

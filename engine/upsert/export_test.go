@@ -21,3 +21,6 @@ func (w *Writer) UseForm(f string) bool {
 func (w *Writer) Fate(ctx context.Context, xid, writer string, n int64) (bool, error) {
 	return w.side.fate(ctx, xid, fence{writer: writer, batch: n})
 }
+
+// HashKey is what deals rows to lanes.
+var HashKey = hashKey

@@ -26,6 +26,9 @@ func classify(err error, rowSecurity bool) kind {
 	var pe *pgconn.PgError
 	var l *lost
 	gone := errors.As(err, &l)
+	if errors.Is(err, errTaken) {
+		return fatal
+	}
 	if !errors.As(err, &pe) {
 		return reconnect // the network, or a server that does not answer
 	}

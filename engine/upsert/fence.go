@@ -16,10 +16,14 @@ import (
 // number of a transaction does not tell that alone: a server that crashes
 // forgets the numbers of transactions of which nothing was on disk, and gives
 // them out again; "committed" may then be said of another batch.
+//
+// With Options.Source the note says more (fact), and lies in another table.
 type fence struct {
 	writer string
 	lane   int
 	batch  int64
+	source string
+	width  int // of source
 }
 
 const fenceTable = "headroom.upsert_batch"
@@ -33,6 +37,10 @@ func (f fence) note() string {
 
 // noted says whether the note is there.
 func (f fence) noted(ctx context.Context, conn *pgx.Conn) (there bool, err error) {
+	if f.source != "" {
+		err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+sourceTable+" WHERE source = $1 AND width = $2 AND lane = $3 AND writer = $4 AND batch >= $5)", f.source, f.width, f.lane, f.writer, f.batch).Scan(&there)
+		return there, err
+	}
 	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+fenceTable+" WHERE writer = $1 AND lane = $2 AND batch >= $3)", f.writer, f.lane, f.batch).Scan(&there)
 	return there, err
 }
@@ -49,32 +57,39 @@ func ours(ctx context.Context, conn *pgx.Conn, sql string) error {
 	})
 }
 
+const fenceSQL = "CREATE TABLE IF NOT EXISTS " + fenceTable + " (writer text, lane int, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (writer, lane)) WITH (fillfactor = 50)"
+
 // makeFence makes the table of notes, and forgets those of writers of long ago.
 func makeFence(ctx context.Context, conn *pgx.Conn) error {
-	var there bool
-	const look = "SELECT pg_catalog.to_regclass('" + fenceTable + "') IS NOT NULL"
-	if err := conn.QueryRow(ctx, look).Scan(&there); err != nil {
-		return fmt.Errorf("find %s: %w", fenceTable, err)
-	}
-	if !there {
-		for _, sql := range []string{
-			"CREATE SCHEMA IF NOT EXISTS headroom",
-			"CREATE TABLE IF NOT EXISTS " + fenceTable + " (writer text, lane int, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (writer, lane)) WITH (fillfactor = 50)",
-		} {
-			err := ours(ctx, conn, sql)
-			var pe *pgconn.PgError
-			switch {
-			case errors.As(err, &pe) && pe.Code == "42501":
-				return fail.Hint(fmt.Errorf("make %s, which keeps batches from being added twice: %w: %w", fenceTable, fail.ErrDenied, err),
-					"GRANT CREATE ON DATABASE … TO the role that connects, or have its owner make that table")
-			case errors.As(err, &pe) && (pe.Code == "23505" || pe.Code == "42P06" || pe.Code == "42P07"): // another writer was faster
-			case err != nil:
-				return fmt.Errorf("make %s: %w", fenceTable, err)
-			}
-		}
+	if err := makeTable(ctx, conn, fenceTable, fenceSQL); err != nil {
+		return err
 	}
 	if err := ours(ctx, conn, "DELETE FROM "+fenceTable+" WHERE at < pg_catalog.now() - interval '7 days'"); err != nil {
 		return fmt.Errorf("write %s: %w", fenceTable, err)
+	}
+	return nil
+}
+
+// makeTable makes one of our tables if it is not there.
+func makeTable(ctx context.Context, conn *pgx.Conn, table, create string) error {
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", table).Scan(&there); err != nil {
+		return fmt.Errorf("find %s: %w", table, err)
+	}
+	if there {
+		return nil
+	}
+	for _, sql := range []string{"CREATE SCHEMA IF NOT EXISTS headroom", create} {
+		err := ours(ctx, conn, sql)
+		var pe *pgconn.PgError
+		switch {
+		case errors.As(err, &pe) && pe.Code == "42501":
+			return fail.Hint(fmt.Errorf("make %s, which keeps batches from being added twice: %w: %w", table, fail.ErrDenied, err),
+				"GRANT CREATE ON DATABASE … TO the role that connects, or have its owner make that table")
+		case errors.As(err, &pe) && (pe.Code == "23505" || pe.Code == "42P06" || pe.Code == "42P07"): // another writer was faster
+		case err != nil:
+			return fmt.Errorf("make %s: %w", table, err)
+		}
 	}
 	return nil
 }

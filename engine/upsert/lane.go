@@ -144,7 +144,7 @@ func (l *lane) part(ctx context.Context, b *batch, rows []outRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := l.commit(ctx, rows)
+	err := l.commit(ctx, b, rows)
 	if err == nil {
 		return nil
 	}
@@ -159,7 +159,13 @@ func (l *lane) part(ctx context.Context, b *batch, rows []outRow) error {
 	}
 	r := rows[0]
 	if r.hi-r.lo == 1 {
-		return l.w.reject(b.original(l.w.plan, r.lo), err)
+		if err := l.w.reject(b.original(l.w.plan, r.lo), err); err != nil {
+			return err
+		}
+		if l.w.opt.Source != "" {
+			b.mark(rows, true)
+		}
+		return nil
 	}
 	for i := r.lo; i < r.hi; i++ { // several rows with one key: the others of them may be good
 		if err := l.part(ctx, b, []outRow{b.one(i)}); err != nil {
@@ -171,14 +177,28 @@ func (l *lane) part(ctx context.Context, b *batch, rows []outRow) error {
 
 // commit writes rows in one transaction, again and again while the server
 // cannot take them. It returns nil only when they are committed.
-func (l *lane) commit(ctx context.Context, rows []outRow) error {
-	w := l.w
-	f := w.formFor(rows)
-	note := ""
+func (l *lane) commit(ctx context.Context, b *batch, rows []outRow) error {
 	l.fence.batch++
-	if w.opt.Mode == Add {
+	note := ""
+	switch {
+	case l.w.opt.Source != "":
+		b.mark(rows, true)
+		l.fence.width = b.width
+		note = b.fact(l.n, l.w.known).note(l.w.opt.Source, l.fence.writer, l.fence.batch)
+	case l.w.opt.Mode == Add:
 		note = l.fence.note()
 	}
+	err := l.persist(ctx, rows, note)
+	if err != nil && l.w.opt.Source != "" {
+		b.mark(rows, false)
+	}
+	return err
+}
+
+// persist is commit, with the note that goes along.
+func (l *lane) persist(ctx context.Context, rows []outRow, note string) error {
+	w := l.w
+	f := w.formFor(rows)
 	doubt := "" // the number of a transaction that may be committed
 	for wait := newWait(w.opt.RetryFor); ; {
 		err := l.connected(ctx)

@@ -107,6 +107,17 @@ type Options struct {
 	// Adds names, for Add, the columns whose values are added up, or, where
 	// there is no such column, the fields of the only jsonb column.
 	Adds []string
+	// Source, for Add, names what the rows come from, for ever, such as one file
+	// and the table it is added to. Each row must have a Seq of its own, the same
+	// in every run. How far the source is in is then kept in the transactions
+	// that write it (table headroom.upsert_source), and Add passes over rows that
+	// an earlier writer of it brought in, however that ended and over however
+	// many connections it wrote. The rows must begin no later than behind an
+	// earlier Acked. Only one writer of a source goes on: the last one opened.
+	Source string
+	// Resumed says that there was an earlier writer of Source. If the database
+	// does not know of it, opening fails.
+	Resumed bool
 	// SkipUnchanged leaves rows alone that would become what they are.
 	SkipUnchanged bool
 
@@ -160,6 +171,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fail.With(fmt.Errorf("a batch of %d rows: 0 (found while it runs) to %d", o.Batch, maxBatch), fail.Usage)
 	case (o.Mode == Add) != (len(o.Adds) > 0):
 		return o, fail.With(fmt.Errorf("mode %s with %d columns or fields to add to", o.Mode, len(o.Adds)), fail.Usage)
+	case o.Source != "" && o.Mode != Add:
+		return o, fail.With(fmt.Errorf("a source is for mode add, not %s: rows that come again change nothing there", o.Mode), fail.Usage)
 	case o.MaxMemory < 0 || o.FlushEvery < 0 || o.RetryFor < 0 || o.StatementTimeout < 0 || o.LockTimeout < 0:
 		return o, fail.With(fmt.Errorf("a negative limit"), fail.Usage)
 	}

@@ -47,7 +47,9 @@ func (w *wire) run(ctx context.Context, p *plan, o *Options, f form, rows []outR
 		err = w.exchange(p, f, rows, s)
 	}
 	if err == nil && note != "" {
-		xid, err = w.query(note)
+		if xid, err = w.query(note); err == nil && xid == "" {
+			err = errTaken
+		}
 	}
 	if err == nil {
 		_, err = w.query("COMMIT")

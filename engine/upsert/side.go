@@ -101,7 +101,11 @@ func (s *side) prepare(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	if o.Mode == Add {
-		if err := makeFence(ctx, conn); err != nil {
+		make := makeFence
+		if o.Source != "" {
+			make = makeSource
+		}
+		if err := make(ctx, conn); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ package upsert
 type Stats struct {
 	Rows     int64 // taken by Add
 	Written  int64 // sent to the server: rows with the same key in a batch are one
+	Known    int64 // passed over by Add: an earlier writer of the source brought them in
 	Rejected int64
 	Batches  int64
 	Retries  int64 // of batches
@@ -23,7 +24,7 @@ func (w *Writer) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := &w.stats
-	return Stats{Rows: c.rows, Written: c.written, Rejected: c.rejected, Batches: c.batches, Retries: c.retries,
+	return Stats{Rows: c.rows, Known: c.known, Written: c.written, Rejected: c.rejected, Batches: c.batches, Retries: c.retries,
 		P50: float64(c.latency.ValueAtQuantile(50)) / 1e9, P99: float64(c.latency.ValueAtQuantile(99)) / 1e9,
 		Blocked: w.blocked.Seconds(), Batch: w.batch, Connections: w.width, Strategy: w.form.strategy(), WALBytes: w.side.wal.Load()}
 }

@@ -147,6 +147,18 @@ func (w *Writer) bounds() (c climber, forms []form) {
 	return c, forms
 }
 
+// widths are the numbers of lanes that may be in use, of n.
+func (w *Writer) widths(n int) []int {
+	if w.opt.Connections != 0 || w.plan.vague {
+		return []int{n}
+	}
+	var all []int
+	for i := 1; i <= n; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
 // tune runs until the writer ends.
 func (w *Writer) tune() {
 	w.mu.Lock()

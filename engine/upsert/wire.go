@@ -48,6 +48,7 @@ func (o Options) session(local bool) string {
 		fmt.Sprintf("statement_timeout = %d", o.StatementTimeout.Milliseconds()),
 		fmt.Sprintf("lock_timeout = %d", o.LockTimeout.Milliseconds()),
 		"client_min_messages = " + messages,
+		"idle_in_transaction_session_timeout = '60s'", // a client that died must not hold rows
 		"standard_conforming_strings = on",
 	}
 	settings = append(settings,

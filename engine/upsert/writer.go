@@ -22,9 +22,7 @@ package upsert
 import (
 	"context"
 	"crypto/rand"
-
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"time"
 
@@ -39,10 +37,12 @@ type Writer struct {
 	opt  Options
 	plan *plan
 	side *side
-	seed maphash.Seed
-	ctx  context.Context // ends when the writer does
-	stop context.CancelFunc
-	all  sync.WaitGroup
+	// known is what earlier writers of the source left; it does not change.
+	known  *known
+	writer string          // no other has this name
+	ctx    context.Context // ends when the writer does
+	stop   context.CancelFunc
+	all    sync.WaitGroup
 
 	mu      sync.Mutex
 	change  sync.Cond // something below got smaller, or ended
@@ -65,8 +65,9 @@ type Writer struct {
 }
 
 type counts struct {
-	rows, done, written, rejected, batches, retries int64
-	latency                                         *hdrhistogram.Histogram
+	rows, known, done, written, rejected, batches, retries int64
+
+	latency *hdrhistogram.Histogram
 }
 
 // Open looks at the table, checks that all that is asked for can be done, and
@@ -83,7 +84,7 @@ func open(ctx context.Context, o Options) (_ *Writer, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
-	w := &Writer{opt: o, seed: maphash.MakeSeed()}
+	w := &Writer{opt: o, writer: rand.Text(), known: &known{}}
 	w.stats.latency = hdrhistogram.New(1, int64(time.Hour), 3)
 	w.change.L = &w.mu
 	w.ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -112,9 +113,13 @@ func open(ctx context.Context, o Options) (_ *Writer, err error) {
 	if o.Connections == 0 {
 		w.width = min(n, 4)
 	}
-	name := rand.Text()
+	if o.Source != "" {
+		if w.known, err = w.side.claim(ctx, w.writer, w.widths(n)); err != nil {
+			return nil, err
+		}
+	}
 	for i := range n {
-		l := &lane{w: w, n: i, fence: fence{writer: name, lane: i}, wake: make(chan struct{}, 1), ready: make(chan *batch)}
+		l := &lane{w: w, n: i, fence: fence{writer: w.writer, lane: i, source: o.Source}, wake: make(chan struct{}, 1), ready: make(chan *batch)}
 		w.lanes = append(w.lanes, l)
 		w.all.Go(l.settle)
 		w.all.Go(l.send)
@@ -145,9 +150,12 @@ func (w *Writer) Add(ctx context.Context, r Row) error {
 		return w.refuse(ctx, r, refusal)
 	}
 	size := int64(len(s.key)+len(s.fields)+len(s.raw)) + itemSize
-	hash := maphash.Bytes(w.seed, s.key)
+	hash := hashKey(s.key)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.known.has(hash, r.Seq) {
+		return w.pass(r.Seq)
+	}
 	l, err := w.room(ctx, hash, size)
 	if err != nil {
 		return err
@@ -157,7 +165,7 @@ func (w *Writer) Add(ctx context.Context, r Row) error {
 	}
 	b := l.open
 	if len(b.items) == 0 {
-		b.before, b.born = w.last, time.Now()
+		b.before, b.born, b.width = w.last, time.Now(), w.width
 	}
 	w.last = r.Seq
 	b.items = append(b.items, item{prefix: prefixOf(s.key), off: len(b.data), key: int32(len(s.key)), fields: int32(len(s.fields)), seq: r.Seq, line: r.Line})
@@ -173,6 +181,9 @@ func (w *Writer) Add(ctx context.Context, r Row) error {
 
 // number is a row's Seq, with w.mu held.
 func (w *Writer) number(seq int64) (int64, error) {
+	if w.opt.Source != "" && seq <= w.last {
+		return 0, fmt.Errorf("add a row to %s: Seq %d after %d, and each row of a source needs one of its own", w.plan.table.SQL(), seq, w.last)
+	}
 	if seq == 0 {
 		return w.last + 1, nil
 	}
@@ -180,6 +191,19 @@ func (w *Writer) number(seq int64) (int64, error) {
 		return 0, fmt.Errorf("add a row to %s: Seq %d after %d", w.plan.table.SQL(), seq, w.last)
 	}
 	return seq, nil
+}
+
+// pass acknowledges a row that is in already, with w.mu held.
+func (w *Writer) pass(seq int64) (err error) {
+	if w.err != nil {
+		return w.err
+	}
+	if w.last, err = w.number(seq); err != nil {
+		return err
+	}
+	w.stats.rows++
+	w.stats.known++
+	return nil
 }
 
 // full says that a batch takes no further row.
