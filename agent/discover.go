@@ -56,7 +56,7 @@ func (f *Finder) Find(ctx context.Context) []Target {
 		ps = nil // sockets and ports still tell
 	}
 	unix, tcp := unixListeners(f.Reader), tcpListeners(f.Reader)
-	pools := f.poolers(ps, unix)
+	pools := f.poolers(ps, unix, tcp)
 	found := f.named() // first: they win over what is found
 	found = append(found, f.servers(ps, unix, tcp, pools)...)
 	found = append(found, pools...)

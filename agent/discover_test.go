@@ -35,6 +35,8 @@ func machine() *host.Fake {
 		"/proc/net/tcp": `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:153A 00000000:0000 0A 00000000:00000000 00:00000000 00000000   112        0 1 1 0 100 0 0 10 0
    1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   3: 0500000A:1928 00000000:0000 0A 00000000:00000000 00:00000000 00000000   112        0 1 1 0 100 0 0 10 0
+   4: 0100007F:1928 00000000:0000 0A 00000000:00000000 00:00000000 00000000   112        0 1 1 0 100 0 0 10 0
    2: 0100007F:153A 0100007F:9999 01 00000000:00000000 00:00000000 00000000   112        0 1 1 0 100 0 0 10 0
 `,
 		"/proc/net/tcp6": `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -43,6 +45,8 @@ func machine() *host.Fake {
 		"/data/main/postmaster.pid":    "100\n/data/main\n1\n5432\n/var/run/postgresql\nlocalhost\n 1 2\nready   \n",
 		"/data/tcponly/postmaster.pid": "102\n/data/tcponly\n1\n5434\n\nlocalhost\n 1 2\nready   \n",
 		"/data/tcp6/postmaster.pid":    "103\n/data/tcp6\n1\n5435\n\n::1\n 1 2\nready   \n",
+		"/container/pgbouncer.ini":     "[pgbouncer]\nlisten_port = 6999\nlisten_addr = 10.9.0.1\nunix_socket_dir =\n",
+		"/tcp/pgbouncer.ini":           "[pgbouncer]\nlisten_port = 6440\nlisten_addr = 10.0.0.5, 127.0.0.1\nunix_socket_dir =\n",
 		"/etc/pgbouncer/pgbouncer.ini": "; x\n[databases]\nlisten_port = 1\n[pgbouncer]\nlisten_port = 6432\nunix_socket_dir = /var/run/postgresql\nstats_users = stats, more\nadmin_users=boss\n",
 	}, Links: map[string]string{
 		"/proc/100/cwd": "/data/main", "/proc/102/cwd": "/data/tcponly", "/proc/103/cwd": "/data/tcp6", "/proc/301/cwd": "/srv/ngx",
@@ -56,6 +60,8 @@ func machine() *host.Fake {
 		proc(200, "pgbouncer", 1, "pgbouncer", "-d", "/etc/pgbouncer/pgbouncer.ini"),
 		proc(300, "nginx", 1, "nginx: master process /usr/sbin/nginx -g daemon on; master_process on;"),
 		proc(301, "nginx", 1, "nginx: master process nginx -c conf/n.conf"),
+		proc(201, "pgbouncer", 1, "pgbouncer", "/container/pgbouncer.ini"), proc(202, "pgbouncer", 1, "pgbouncer", "/tcp/pgbouncer.ini"),
+		proc(303, "nginx", 1, "nginx: master process nginx"), {"/proc/303/cgroup": "0::/system.slice/docker-abc.scope\n"},
 		proc(302, "nginx", 300, "nginx: worker process"),
 	} {
 		for k, v := range m {
@@ -90,7 +96,10 @@ func TestFindsWhatRuns(t *testing.T) {
 	want := []string{
 		"nginx /srv/ngx/conf/n.conf | process 301, /srv/ngx/conf/n.conf | ",
 		"nginx nginx | process 300, /etc/nginx/nginx.conf | ",
+		"nginx process 303 MISSING nginx runs as process 303, but no socket or port of it is visible from here (a container?) | run an agent in its container",
 		"pgbouncer 6432 | process 200, socket /var/run/postgresql/.s.PGSQL.6432 | host='/var/run/postgresql' port=6432 dbname=pgbouncer user='stats'",
+		"pgbouncer 6440 MISSING found (process 202, port 127.0.0.1:6440), but cannot log in: no connection\n: role \"me\" does not exist (SQLSTATE 28000) | put stats_users = me into pgbouncer.ini and RELOAD it; a password it asks for belongs into ~/.pgpass",
+		"pgbouncer process 201 MISSING PgBouncer runs as process 201, but no socket or port of it is visible from here (a container?) | run an agent where it runs",
 		`postgres /srv/other:5433 MISSING found (socket /srv/other/.s.PGSQL.5433), but cannot log in: no connection` + "\n" + `: role "me" does not exist (SQLSTATE 28000) | let it in, as the server's own account: psql -h /srv/other -p 5433 -d postgres -c 'CREATE ROLE "me" LOGIN' -c 'GRANT pg_monitor TO "me"'; or name another login with --db`,
 		"postgres 5432 | socket /var/run/postgresql/.s.PGSQL.5432 | host='/var/run/postgresql' port=5432 dbname=postgres",
 		"postgres 5434 | port 127.0.0.1:5434 | host='127.0.0.1' port=5434 dbname=postgres",
@@ -118,7 +127,7 @@ func TestFindsByAccountWhereNothingElseTells(t *testing.T) {
 	f.Files = map[string]string{"/proc/net/tcp": f.Files["/proc/net/tcp"], "/proc/9/stat": "9 (postgres) S 1 1 1 0"}
 	f.Stats["/proc/9"] = host.FileInfo{UID: 112}
 	got := (&Finder{Reader: f, Knock: func(context.Context, metric.Target, string) error { return nil }}).Find(t.Context())
-	if len(got) != 1 || got[0].Name != "5434" || got[0].Missing != "" {
+	if len(got) != 2 || got[0].Name != "5434" || got[1].Name != "6440" || got[0].Missing != "" {
 		t.Errorf("got %+v", got)
 	}
 }

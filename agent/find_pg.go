@@ -65,6 +65,8 @@ type postmaster struct {
 	known bool // whether at holds anything
 }
 
+const nameIt = "name it: --db 'host=ADDRESS port=PORT user=…'"
+
 // throwaway is the data folder of a private server that Headroom starts for a
 // trial or a lab and removes after it.
 var throwaway = regexp.MustCompile(`/pg-[a-z0-9]{8}/data$`)
@@ -144,14 +146,14 @@ func (f *Finder) servers(ps []process, unix, tcp []listener, pools []*candidate)
 			if host := tcpHost(m.at.port, tcp); host != "" {
 				places = append(places, place{host: host, port: m.at.port})
 			} else {
-				out = append(out, hidden(m))
+				out = append(out, hidden(metric.Postgres, "PostgreSQL", m.pid, nameIt))
 			}
 		}
 	}
 	if len(masters) > 0 && len(places)+len(out) == 0 {
 		places = byAccount(masters, tcp)
 		if len(places) == 0 {
-			out = append(out, hidden(masters[0]))
+			out = append(out, hidden(metric.Postgres, "PostgreSQL", masters[0].pid, nameIt))
 		}
 	}
 	for _, p := range places {
@@ -191,17 +193,22 @@ func once(places []place, masters []postmaster) []place {
 }
 
 // tcpHost is the address on which this machine reaches a port that is listened
-// on here, "" if none is.
-func tcpHost(port int, tcp []listener) string {
+// on here, loopback if that is among them; "" if none is.
+func tcpHost(port int, tcp []listener) (host string) {
 	for _, l := range tcp {
-		if int(l.addr.Port()) == port {
-			if l.addr.Addr().IsUnspecified() {
-				return "127.0.0.1"
-			}
-			return l.addr.Addr().String()
+		if int(l.addr.Port()) != port {
+			continue
+		}
+		switch a := l.addr.Addr(); {
+		case a.IsUnspecified():
+			return "127.0.0.1"
+		case a.IsLoopback():
+			return a.String()
+		case host == "":
+			host = a.String()
 		}
 	}
-	return ""
+	return host
 }
 
 // byAccount are the ports that the server's account listens on, where nothing
@@ -210,7 +217,7 @@ func byAccount(masters []postmaster, tcp []listener) []place {
 	var out []place
 	for _, l := range tcp {
 		mine := slices.ContainsFunc(masters, func(m postmaster) bool { return m.uid == l.uid && m.uid != 0 })
-		p := place{host: tcpHost(int(l.addr.Port()), []listener{l}), port: int(l.addr.Port())}
+		p := place{host: tcpHost(int(l.addr.Port()), tcp), port: int(l.addr.Port())}
 		if mine && !slices.ContainsFunc(out, func(q place) bool { return q.port == p.port }) {
 			out = append(out, p)
 		}
@@ -219,11 +226,10 @@ func byAccount(masters []postmaster, tcp []listener) []place {
 }
 
 // hidden is a server that runs here and cannot be reached from here.
-func hidden(m postmaster) *candidate {
+func hidden(kind metric.Target, what string, pid int, way string) *candidate {
 	return &candidate{Target: Target{
-		Kind: metric.Postgres, Name: fmt.Sprintf("process %d", m.pid), Found: fmt.Sprintf("process %d", m.pid),
-		Missing: fmt.Sprintf("PostgreSQL runs as process %d, but no socket or port of it is visible from here (a container?)", m.pid),
-		Hint:    "name it: --db 'host=ADDRESS port=PORT user=…'",
+		Kind: kind, Name: fmt.Sprintf("process %d", pid), Found: fmt.Sprintf("process %d", pid), Hint: way,
+		Missing: fmt.Sprintf("%s runs as process %d, but no socket or port of it is visible from here (a container?)", what, pid),
 	}}
 }
 

@@ -16,11 +16,11 @@ import (
 const poolPort = 6432
 
 // poolers lists the PgBouncers, by process and by the socket of the usual port.
-func (f *Finder) poolers(ps []process, unix []listener) []*candidate {
+func (f *Finder) poolers(ps []process, unix, tcp []listener) []*candidate {
 	var out []*candidate
 	for _, p := range ps {
 		if p.name == "pgbouncer" {
-			out = append(out, f.pooler(p, unix))
+			out = append(out, f.pooler(p, unix, tcp))
 		}
 	}
 	for _, l := range unix {
@@ -34,7 +34,7 @@ func (f *Finder) poolers(ps []process, unix []listener) []*candidate {
 
 // pooler is the PgBouncer of one process, as its configuration tells; where
 // that may not be read, at the usual place.
-func (f *Finder) pooler(p process, unix []listener) *candidate {
+func (f *Finder) pooler(p process, unix, tcp []listener) *candidate {
 	ini := ""
 	for _, a := range p.args[min(1, len(p.args)):] {
 		if !strings.HasPrefix(a, "-") {
@@ -53,7 +53,9 @@ func (f *Finder) pooler(p process, unix []listener) *candidate {
 		}
 	}
 	if at.dir == "" {
-		at.host = nearest(names(set["listen_addr"]))
+		if at.host = tcpHost(port, tcp); at.host == "" {
+			return hidden(metric.PgBouncer, "PgBouncer", p.pid, "run an agent where it runs")
+		}
 	}
 	users := append(names(set["stats_users"]), names(set["admin_users"])...)
 	c := pool(at, users)
@@ -75,20 +77,6 @@ func pool(at place, users []string) *candidate {
 		}
 	}
 	return c
-}
-
-// nearest is the address to dial of those that are listened on: loopback if it
-// is among them.
-func nearest(addrs []string) string {
-	for _, a := range addrs {
-		if a == "*" || a == "0.0.0.0" || a == "::" || loopback(a) {
-			return "127.0.0.1"
-		}
-	}
-	if len(addrs) > 0 {
-		return addrs[0]
-	}
-	return "127.0.0.1"
 }
 
 func names(list string) []string {
