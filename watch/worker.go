@@ -10,13 +10,16 @@ import (
 	"headroom/queue"
 )
 
-// How the worker takes from the queue. A round of 32 batches is at most
-// 640,000 points, 15 MB.
+// How the worker takes from the queue. A round is one transaction, which costs
+// an fsync: many small batches go into one, few large ones too, so that a round
+// is about 2 MiB as queued, 300,000 points.
 const (
-	roundBatches = 32
-	holdEvery    = 10 * time.Second // the queue's lease is longer
-	retryFirst   = 250 * time.Millisecond
-	retryMost    = 15 * time.Second
+	roundBytes = 2 << 20
+	roundLeast = 8 // batches
+	roundMost  = 2000
+	holdEvery  = 10 * time.Second // the queue's lease is longer
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 15 * time.Second
 )
 
 // sink is where the worker writes; *store.Store is one.
@@ -64,9 +67,9 @@ func (w *worker) State() WorkerState {
 // run works until the context ends. It returns nil then, and an error only if
 // the queue itself fails for good.
 func (w *worker) run(ctx context.Context) error {
-	pause := retryFirst
+	pause, n := retryFirst, roundLeast
 	for ctx.Err() == nil {
-		msgs, err := w.queue.Fetch(ctx, roundBatches)
+		msgs, err := w.queue.Fetch(ctx, n)
 		if ctx.Err() != nil {
 			w.giveBack(msgs)
 			return nil
@@ -76,12 +79,23 @@ func (w *worker) run(ctx context.Context) error {
 			pause = wait(ctx, pause)
 			continue
 		}
-		pause = retryFirst
+		pause, n = retryFirst, nextRound(n, msgs)
 		if err := w.round(ctx, msgs); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nextRound says how many batches of the size of these make a round; it grows
+// slowly, so that large ones behind small ones do not fill the memory.
+func nextRound(n int, msgs []queue.Message) int {
+	size := 0
+	for _, m := range msgs {
+		size += len(m.Data())
+	}
+	fit := roundBytes * len(msgs) / max(size, 1)
+	return min(max(fit, roundLeast), 4*n, roundMost)
 }
 
 // taken is a message and what it holds.

@@ -182,3 +182,23 @@ func TestWorkerGivesBackWhatItHolds(t *testing.T) {
 		t.Fatalf("%d messages at once after the end, %v; want 5", len(msgs), err)
 	}
 }
+
+func TestRoundsFitTheSizeOfBatches(t *testing.T) {
+	q := testQueue(t)
+	put(t, q, 3)
+	msgs, err := q.Fetch(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := roundLeast
+	for range 10 {
+		next := nextRound(n, msgs)
+		if next > 4*n {
+			t.Fatalf("from %d to %d at once", n, next)
+		}
+		n = next
+	}
+	if n != roundMost {
+		t.Errorf("small batches make rounds of %d, want %d", n, roundMost)
+	}
+}

@@ -90,7 +90,7 @@ func kills(ctx context.Context, b *bench) (any, error) {
 	time.Sleep(2 * time.Second)
 	stop()
 	all.Wait()
-	if err := u.settled(ctx, 2*time.Minute); err != nil {
+	if err := u.settled(ctx, 10*time.Minute); err != nil {
 		return r, err
 	}
 	if len(restarts) > 0 {
