@@ -8,6 +8,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"sync"
@@ -90,6 +91,7 @@ type Limits struct {
 	LineBytes  int           // of one JSON line; 4 MiB
 	NewSeries  int           // series never seen before that one request may bring; 100,000
 	Series     int           // series in all that are taken within a day; 500,000
+	Patience   time.Duration // for each MiB of a body to come; 30 s
 	Requests   int           // requests that bring samples, at the same time; 32
 	Streams    int           // live streams in all; 2,048
 	StreamsOne int           // live streams of one session or token; 32
@@ -110,6 +112,7 @@ func (l Limits) withDefaults() Limits {
 	if l.RawBytes == 0 {
 		l.RawBytes = 64 << 20
 	}
+	l.Patience = cmp.Or(l.Patience, 30*time.Second)
 	def(&l.LineBytes, 4<<20)
 	def(&l.NewSeries, 100_000)
 	def(&l.Series, 500_000)

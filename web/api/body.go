@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -13,12 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bodyBlock is how much of a body is read at once; bodyPatience is how long a
-// sender may take for it.
-const (
-	bodyBlock    = 1 << 20
-	bodyPatience = 30 * time.Second
-)
+// bodyBlock is how much of a body is read at once, and in Limits.Patience.
+const bodyBlock = 1 << 20
 
 // tooBig is the error of a body over a limit.
 func tooBig(limit int64, what string) error {
@@ -27,11 +24,12 @@ func tooBig(limit int64, what string) error {
 
 // wire reads a body as sent: bounded in size, and each block in time.
 type wire struct {
-	r     io.Reader
-	c     *http.ResponseController
-	left  int64
-	limit int64
-	block int // read since the deadline was set
+	r        io.Reader
+	c        *http.ResponseController
+	left     int64
+	limit    int64
+	block    int // read since the deadline was set
+	patience time.Duration
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -39,7 +37,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		return 0, tooBig(w.limit, "as sent")
 	}
 	if w.block == 0 || w.block >= bodyBlock {
-		_ = w.c.SetReadDeadline(time.Now().Add(bodyPatience)) // in tests there is no connection
+		_ = w.c.SetReadDeadline(time.Now().Add(w.patience)) // in tests there is no connection
 		w.block = 0
 	}
 	n, err := w.r.Read(p[:min(len(p), bodyBlock)])
@@ -79,7 +77,7 @@ func (a *API) openBody(w http.ResponseWriter, r *http.Request) (body io.Reader, 
 		return nil, nil, tooBig(a.Limits.WireBytes, "as sent")
 	}
 	done = func() {}
-	in := io.Reader(&wire{r: r.Body, c: http.NewResponseController(w), left: a.Limits.WireBytes, limit: a.Limits.WireBytes})
+	in := io.Reader(&wire{r: r.Body, c: http.NewResponseController(w), left: a.Limits.WireBytes, limit: a.Limits.WireBytes, patience: a.Limits.Patience})
 	switch coding := r.Header.Get("Content-Encoding"); coding {
 	case "", "identity":
 	case "gzip":
@@ -149,6 +147,9 @@ func bodyError(err error) error {
 	}
 	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
 		return refuse(http.StatusRequestEntityTooLarge, "pack it with a window of at most 8 MiB", "unpack body: %v", err)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refuse(http.StatusRequestTimeout, "", "read body: it came too slowly")
 	}
 	return &fault{error: fmt.Errorf("read body: %w", err), status: http.StatusBadRequest}
 }

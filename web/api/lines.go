@@ -53,13 +53,13 @@ func (in *intake) lines(body io.Reader) error {
 			in.line(number, rest[:i])
 			rest = rest[i+1:]
 		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return bodyError(err)
+		}
 		if in.b.puts.failed() {
 			return nil // done tells why
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				return bodyError(err)
-			}
 			in.line(number+1, rest)
 			return nil
 		}

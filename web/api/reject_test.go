@@ -209,6 +209,43 @@ func TestOldSeriesMakeRoom(t *testing.T) {
 	}
 }
 
+// slowQueue takes its time, as a disk does that is busy.
+type slowQueue struct {
+	queue.Queue
+	wait time.Duration
+}
+
+func (q *slowQueue) Put(ctx context.Context, msg []byte) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(q.wait):
+		return q.Queue.Put(ctx, msg)
+	}
+}
+
+// A sender must not take for ever; the disk may take longer than a sender may.
+func TestSlowBodiesAndSlowDisks(t *testing.T) {
+	s := serve(t, func(p *Parts) {
+		p.Limits.Patience = 300 * time.Millisecond
+		p.Queue = &slowQueue{p.Queue, 900 * time.Millisecond}
+	})
+	if status, r := s.ingest(t, `{"name":"x","value":1}`); status != 200 || r.Accepted != 1 {
+		t.Errorf("a slow disk: %d %+v", status, r)
+	}
+	body, w := io.Pipe()
+	defer w.Close()
+	go func() { _, _ = io.WriteString(w, `{"name":"x",`) }() // and nothing more
+	res, err := http.Post(s.url+"/api/v1/ingest", "", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("a body that never ends: %s", res.Status)
+	}
+}
+
 // full is a queue that refuses.
 type full struct {
 	queue.Queue
