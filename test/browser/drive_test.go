@@ -53,10 +53,10 @@ type tab struct {
 	asked    []string
 }
 
-func newTab(t testing.TB, browser context.Context) *tab {
+func newTab(t testing.TB, browser context.Context, limit time.Duration) *tab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	ctx, cancel := context.WithTimeout(ctx, 50*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	t.Cleanup(func() { cancel(); stop() })
 	b := &tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, b.notice); err != nil {

@@ -34,7 +34,7 @@ func TestScreens(t *testing.T) {
 		t.Skip("makes pictures only when asked for: see docs/pages.md")
 	}
 	need.Have(t, "chromium")
-	b := newTab(t, chromium(t))
+	b := newTab(t, chromium(t), 10*time.Minute)
 	b.open(link)
 	base := js[string](b, "location.origin")
 	for _, kind := range []struct {

@@ -110,6 +110,7 @@ func (v *view) Own() bool { return v.Host == v.p.Parts.Host }
 // Away is why the store cannot be asked; "" if it can.
 func (v *view) Away() string { return v.places.why }
 
+// findPlaces lists hosts and servers, those by name, this machine first.
 func (p *pages) findPlaces(ctx context.Context) (out places) {
 	now := p.now()
 	st, err := p.store()
@@ -129,6 +130,9 @@ func (p *pages) findPlaces(ctx context.Context) (out places) {
 	slices.SortStableFunc(out.hosts, func(a, b place) int {
 		return cmp.Or(cmp.Compare(btoi(own(b)), btoi(own(a))), strings.Compare(a.Name, b.Name))
 	})
+	defer func() {
+		slices.SortFunc(out.servers, func(a, b place) int { return strings.Compare(a.Name, b.Name) })
+	}()
 	if p.Parts.Targets == nil {
 		return out
 	}

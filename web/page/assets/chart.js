@@ -36,6 +36,7 @@ const charts = (() => {
       this.host = valueOf(this.spec.lines[0].match, 'host');
       this.server = valueOf(this.spec.lines[0].match, 'server');
       this.names = this.spec.lines.flatMap(l => namesOf(l.match));
+      this.under = this.spec.lines.filter(l => l.over && l.over_func === 'avg').flatMap(l => namesOf(l.over));
     }
     step() { // what fits on the screen: one bucket for two pixels
       const w = range.window();
@@ -67,9 +68,10 @@ const charts = (() => {
         this.take(frames, w, step);
       } catch (e) {
         if (turn !== this.asked) return;
-        if (!this.u) this.say('Could not be read: ' + e.message);
+        if (!this.u) { this.say('Could not be read: ' + e.message); this.orphan = true; live.recent(); }
         this.el.classList.add('stale');
         this.warn([this.u ? 'not renewed: ' + e.message : '']);
+        setTimeout(() => { if (turn === this.asked && this.visible) this.load(); }, 4000);
       } finally {
         if (turn === this.asked) this.el.removeAttribute('aria-busy');
       }
@@ -90,6 +92,7 @@ const charts = (() => {
       });
       this.warn([...new Set(frames.flatMap(f => f.warnings || []))]);
       this.el.classList.remove('stale');
+      this.orphan = false;
       if (!lines.length) return this.empty();
       const data = [at.map(t => t / 1000), ...lines.map(l => l.values)];
       this.keepNewer(data, lines, step);
@@ -122,6 +125,13 @@ const charts = (() => {
       this.now.textContent = '';
       this.plotEl.replaceChildren(make('div', { class: 'gap' + (quiet ? ' quiet' : '') }, text, hint ? make('div', { class: 'dim' }, hint) : null));
     }
+    // adopt takes a line that only came live, while the store cannot be asked.
+    adopt(line, labels) {
+      if (!this.lines) { this.lines = []; this.data = [[]]; this.plotEl.replaceChildren(); }
+      this.lines.push({ name: labelOf(line, labels), labels, line, values: [] });
+      this.data.push(new Array(this.data[0].length).fill(null));
+      return this.lines.length - 1;
+    }
     // stacked gives what is drawn: sums for a stack.
     stacked() {
       if (!this.spec.stack) return this.data;
@@ -146,7 +156,7 @@ const charts = (() => {
       const bands = this.spec.stack ? this.lines.slice(1).map((_, i) => ({ series: [i + 2, i + 1] })) : [];
       this.u = new uPlot({
         width: this.plotEl.clientWidth || 400, height, legend: { show: false },
-        cursor: { sync: { key: 'page' }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, bind: { dblclick: () => () => { range.back(); } } },
+        cursor: { sync: { key: 'page', filters: { pub: type => type === 'mousemove' || type === 'mouseleave' } }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, bind: { dblclick: () => () => { range.back(); } } },
         scales: { x: { time: true }, y: { range: (_, lo, hi) => this.span(lo, hi) } },
         axes: [{ ...axis, size: 30, values: (s, ticks, a, space, incr) => clock.ticks(ticks, incr) }, { ...axis, size: 66, splits: (s, a, lo, hi) => this.splits(lo, hi), values: (_, ticks) => ticks.map(t => unit.format(t, u)) }],
         series: [{}, ...this.lines.map((l, i) => {

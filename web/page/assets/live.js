@@ -19,15 +19,22 @@ const live = (() => {
   // feed adds the samples of one update to the charts that show their series.
   const feed = rows => {
     for (const c of charts.all) {
-      if (!c.lines || !c.visible || !c.u) continue;
+      if (!c.visible || !c.orphan && (!c.lines || !c.u)) continue;
       const sums = new Map();
       c.spec.lines.forEach((line, n) => {
         if (line.over && line.over_func === 'rate') return;
+        if (line.over && c.orphan) divisors(line, rows);
         const takes = line.takes || (line.takes = matcher(line.match));
         for (const r of rows) if (takes(r.name, r.labels)) for (const p of r.points) add(c, line, n, r, p[0], p[1], sums);
       });
       grow(c, sums);
     }
+  };
+  // divisors takes what lines are divided by from the samples themselves.
+  const divisors = (line, rows) => {
+    const takes = line.takesOver || (line.takesOver = matcher(line.over));
+    line.divide = line.divide || new Map();
+    for (const r of rows) if (r.points.length && takes(r.name, r.labels)) line.divide.set(charts.keyOf(Object.fromEntries((line.over_by || []).map(k => [k, r.labels[k]]))), r.points[r.points.length - 1][1]);
   };
   const add = (c, line, n, r, at, value, sums) => {
     if (value === null || line.func === 'increase') return;
@@ -40,7 +47,9 @@ const live = (() => {
     }
     const labels = {};
     if (line.by || line.agg) { for (const k of line.by || []) if (r.labels[k]) labels[k] = r.labels[k]; } else Object.assign(labels, r.labels);
-    const key = charts.keyOf(labels), i = c.lines.findIndex(l => l.line === line && (l.key || (l.key = charts.keyOf(l.labels))) === key);
+    const key = charts.keyOf(labels);
+    let i = (c.lines || []).findIndex(l => l.line === line && (l.key || (l.key = charts.keyOf(l.labels))) === key);
+    if (i < 0 && c.orphan) c.lines && c.lines.length >= 16 || (i = c.adopt(line, labels), c.lines[i].key = key);
     if (i < 0) return;
     const sec = Math.round(at / 1000);
     if (!sums.has(sec)) sums.set(sec, new Map());
@@ -56,7 +65,7 @@ const live = (() => {
       for (const [i, g] of values) {
         const l = c.lines[i], agg = l.line.agg;
         let v = agg === 'max' ? g.max : agg === 'min' ? g.min : agg === 'avg' ? g.sum / g.n : g.sum;
-        if (l.line.over) { const d = l.line.divide && l.line.divide.get(l.key); if (!d) continue; v /= d; }
+        if (l.line.over) { const m = l.line.divide, d = m && (m.get(l.key) || m.get('[]')); if (!d) continue; v /= d; }
         if (l.line.rest) v = 1 - v;
         c.data[i + 1][at.length - 1] = v * (l.line.scale || 1);
         grew = true;
@@ -67,7 +76,7 @@ const live = (() => {
   // wanted is one selector for all that the page shows: the names as one
   // pattern, cut to beginnings where that would be too long for the server.
   const wanted = () => {
-    const names = [...new Set(charts.all.flatMap(c => c.names))];
+    const names = [...new Set(charts.all.flatMap(c => [...c.names, ...c.under]))];
     const hosts = new Set(charts.all.map(c => c.host)), servers = new Set(charts.all.map(c => c.server));
     let re = names.join('|');
     for (let words = 4; re.length > 900 && words > 0; words--) re = [...new Set(names.map(n => n.split('_').slice(0, words).join('_') + '.*'))].join('|');
@@ -83,7 +92,7 @@ const live = (() => {
     b.textContent = text;
     b.setAttribute('aria-pressed', String(text === 'live'));
   };
-  const start = () => {
+  const start = since => {
     clearTimeout(timer);
     if (source) { source.close(); source = null; }
     if (stopped || document.hidden || !range.window().live) return badge(stopped ? 'paused' : 'past');
@@ -91,16 +100,19 @@ const live = (() => {
     if (!match) return;
     badge('connecting');
     const take = e => { retry = 0; badge('live'); feed(JSON.parse(e.data).rows || []); };
-    source = new EventSource('/api/v1/live?' + new URLSearchParams({ match, since: '-15s' }));
+    source = new EventSource('/api/v1/live?' + new URLSearchParams({ match, since: typeof since === 'string' && since || '-15s' }));
     source.addEventListener('recent', take);
     source.addEventListener('points', take);
     source.addEventListener('end', () => again());
     source.onerror = () => { if (source) again(); };
   };
+  // recent brings back what the server still has in memory, for charts that
+  // the store does not answer.
+  const recent = () => { clearTimeout(timer); timer = setTimeout(() => start('-15m'), 300); };
   const again = () => {
     if (source) { source.close(); source = null; }
     badge('reconnecting');
-    timer = setTimeout(start, Math.min(30e3, 1000 * 2 ** retry++));
+    timer = setTimeout(() => start(charts.all.some(c => c.orphan) ? '-15m' : ''), Math.min(30e3, 1000 * 2 ** retry++));
   };
   const toggle = () => {
     if (!range.window().live) return range.set('-1h', 'now');
@@ -116,5 +128,5 @@ const live = (() => {
     const w = range.window();
     for (const c of charts.all) if (c.u && c.visible) c.u.setScale('x', { min: w.from / 1000, max: w.to / 1000 });
   }, 5000);
-  return { start, toggle, paused };
+  return { start, toggle, paused, recent };
 })();

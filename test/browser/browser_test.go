@@ -1,0 +1,227 @@
+// Package browser tries the pages in a real Chromium, against a whole `up`
+// with its store, queue, collectors and a PostgreSQL server that it watches.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// drawn says that charts are there and the first ones show something.
+const drawn = `typeof charts !== 'undefined' && charts.all.length && charts.all.slice(0, 2).every(c => c.u || c.el.querySelector('.gap')) && !document.querySelector('[aria-busy]')`
+
+func TestPages(t *testing.T) {
+	s := startSite(t)
+	chrome := chromium(t)
+	s.busy("report", `select pg_sleep(300)`)
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *site, context.Context)
+	}{
+		{"start", testStart}, {"login", testLogin}, {"live", testLive}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions},
+		{"looks", testLooks}, {"weeks", testWeeks}, {"plan", testPlan}, {"text", testHostileText}, {"attacks", testAttacks},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, s, chrome) })
+	}
+}
+
+// testStart looks at the page before the store is there: it draws what comes
+// live.
+func testStart(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.until("charts.all[0].u && charts.all[0].data[0].length > 2")
+	s.ready(b)
+}
+
+func testLogin(t *testing.T, s *site, chrome context.Context) {
+	b := newTab(t, chrome, testLimit)
+	b.open(s.url + "/disks")
+	b.until("location.pathname === '/login'")
+	b.open(s.url + "/login?code=wrong")
+	b.until("document.querySelector('form')")
+	b.mu.Lock()
+	b.troubles = nil // the wrong code is an error in its log
+	b.mu.Unlock()
+	b = s.login(t, chrome)
+	b.until("document.querySelector('#health') && !document.querySelector('#health').textContent.includes('Looking')")
+	for _, e := range []string{"/host", "/disks", "/postgres", "/tables", "/queries", "/traffic", "/queue", "/findings", "/lab", "/journal"} {
+		b.open(s.url + e)
+		b.until("document.querySelector('h1') && document.querySelector('nav.views a[aria-current=page]')")
+		b.until("[...document.querySelectorAll('[data-part]')].every(p => p.childElementCount)")
+	}
+	b.open(s.url + "/nothing")
+	b.until("document.body.textContent.includes('There is no page')")
+	for _, u := range b.asked {
+		if !strings.HasPrefix(u, s.url+"/") && !strings.HasPrefix(u, "data:") {
+			t.Errorf("a page asks %s", u)
+		}
+	}
+	b.quiet("/nothing")
+}
+
+func testLive(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.until(drawn)
+	b.until("document.querySelector('#live').textContent === 'live'")
+	b.until("charts.all[0].u && charts.all[0].data[0].length")
+	n := js[int](b, "charts.all[0].data[0].length")
+	b.until(fmt.Sprintf("charts.all[0].data[0].length >= %d", n+4)) // one a second, where a query has one in ten
+	if top := js[float64](b, "Math.max(...charts.all[0].stacked().slice(-1)[0])"); top > 1.3 {
+		t.Errorf("the CPUs are busy to %.0f %%", top*100)
+	}
+	b.keys(" ")
+	b.until("document.querySelector('#live').textContent === 'paused'")
+	n = js[int](b, "charts.all[0].data[0].length")
+	b.do(chromedp.Sleep(2_500_000_000))
+	if now := js[int](b, "charts.all[0].data[0].length"); now != n {
+		t.Errorf("%d points came while it was paused", now-n)
+	}
+	b.quiet()
+}
+
+func testZoom(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.open(s.url + "/host?from=-15m&to=now")
+	b.until(drawn)
+	b.until("charts.all.slice(0, 3).every(c => c.u)")
+	before := js[string](b, "location.search")
+	b.drag(`charts.all[1].u.over`, 0.3, 0.7)
+	b.until("location.search !== " + quoted(before))
+	q, err := url.ParseQuery(strings.TrimPrefix(js[string](b, "location.search"), "?"))
+	if err != nil || !strings.HasSuffix(q.Get("from"), "Z") || !strings.HasSuffix(q.Get("to"), "Z") {
+		t.Errorf("the address after a zoom: %v %v", q, err)
+	}
+	const same = `new Set(charts.all.filter(c => c.u && c.visible).map(c => Math.round(c.u.scales.x.min) + ' ' + Math.round(c.u.scales.x.max))).size === 1`
+	b.until(drawn)
+	b.until(same)
+	if w := js[float64](b, "charts.all[0].u.scales.x.max - charts.all[0].u.scales.x.min"); w < 300 || w > 420 {
+		t.Errorf("40 %% of 15 minutes is %v s", w)
+	}
+	if text := js[string](b, "document.querySelector('#live').textContent"); text != "past" {
+		t.Errorf("zoomed into the past the badge says %q", text)
+	}
+	b.hover(`charts.all[0].u.over`, 0.5)
+	b.until("charts.all.filter(c => c.u && c.visible).every(c => c.u.cursor.left > 0)")
+	zoomed := js[string](b, "location.href")
+	other := s.login(t, chrome)
+	other.open(zoomed)
+	other.until(drawn)
+	other.until("charts.all[0].u")
+	if w := js[float64](other, "charts.all[0].u.scales.x.max - charts.all[0].u.scales.x.min"); w < 300 || w > 420 {
+		t.Errorf("somebody else sees %v s at the same address", w)
+	}
+	b.do(chromedp.NavigateBack())
+	b.until("location.search === " + quoted(before))
+	b.until("charts.all[0].u.scales.x.max - charts.all[0].u.scales.x.min > 890")
+	b.quiet()
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", s) }
+
+// box is where an element is.
+func (b *tab) box(expr string) (r struct{ X, Y, W, H float64 }) {
+	b.t.Helper()
+	return js[struct{ X, Y, W, H float64 }](b, "(e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return {X: r.x, Y: r.y, W: r.width, H: r.height}; })("+expr+")")
+}
+
+func (b *tab) mouse(kind input.DispatchMouseEventType, x, y float64) {
+	b.t.Helper()
+	p := input.DispatchMouseEventParams{Type: kind, X: x, Y: y}
+	if kind != "mouseMoved" {
+		p.Button, p.ClickCount = "left", 1
+	}
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, input.DispatchMouseEvent, p)
+		return err
+	}))
+}
+
+// drag draws over an element from one part of its width to another.
+func (b *tab) drag(expr string, from, to float64) {
+	b.t.Helper()
+	r := b.box(expr)
+	y := r.Y + r.H/2
+	b.mouse("mouseMoved", r.X+r.W*from, y)
+	b.mouse("mousePressed", r.X+r.W*from, y)
+	b.mouse("mouseMoved", r.X+r.W*(from+to)/2, y)
+	b.mouse("mouseMoved", r.X+r.W*to, y)
+	b.mouse("mouseReleased", r.X+r.W*to, y)
+}
+
+func (b *tab) hover(expr string, at float64) {
+	b.t.Helper()
+	r := b.box(expr)
+	b.mouse("mouseMoved", r.X+r.W*at, r.Y+r.H/2)
+}
+
+func testKeys(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.until(drawn)
+	b.keys(kb.Tab)
+	b.until("document.activeElement.className === 'skip' && document.activeElement.getBoundingClientRect().left >= 0")
+	if outline := js[string](b, "getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+		t.Error("where the focus is cannot be seen")
+	}
+	b.keys("/")
+	b.until("document.activeElement.id === 'filter'")
+	b.keys("network")
+	b.until("[...document.querySelectorAll('figure.chart')].filter(f => f.offsetParent).length === 1")
+	if q := js[string](b, "location.search"); !strings.Contains(q, "q=network") {
+		t.Errorf("the filter is not in the address: %s", q)
+	}
+	b.keys(kb.Escape)
+	b.keys("g")
+	b.keys("d")
+	b.until("location.pathname === '/disks'")
+	b.until(drawn)
+	b.keys("+")
+	b.until("location.search.includes('from=-1800s')")
+	b.keys("-")
+	b.until("location.search.includes('from=-3600s')")
+	b.keys(kb.ArrowLeft)
+	b.until("location.search.includes('Z')")
+	b.keys("0")
+	b.until("location.search.includes('from=-1h') && location.search.includes('to=now')")
+	b.keys("?")
+	b.until("document.querySelector('dialog[open]')")
+	b.keys(kb.Escape)
+	b.until("!document.querySelector('dialog[open]')")
+	b.quiet()
+}
+
+func testGaps(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.open(s.postgres(b))
+	b.until(drawn)
+	flush := `charts.all.find(c => c.spec.title === 'Time of a flush').el`
+	b.do(chromedp.Func(func(context.Context, *chromedp.Target) error { return nil }))
+	js[any](b, flush+".scrollIntoView()")
+	b.until(flush + ".textContent.includes('track_wal_io_timing is off')")
+	if n := js[int](b, flush+".querySelectorAll('canvas').length"); n != 0 {
+		t.Error("a chart is drawn of what is not collected")
+	}
+	b.until("[...document.querySelectorAll('code')].some(c => c.textContent.includes('headroom plan postgres.setting track_wal_io_timing=on'))")
+	b.quiet()
+}
+
+func testSessions(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.open(s.postgres(b))
+	b.until("document.querySelector('[data-part=sessions]').textContent.includes('pg_sleep')")
+	b.until("[...document.querySelectorAll('[data-part=sessions] td')].some(d => d.textContent === 'Timeout: PgSleep')")
+	// The list renews itself and keeps how somebody sorted it.
+	js[any](b, "document.querySelectorAll('[data-part=sessions] th button')[4].click()")
+	was := js[string](b, "(window.mine = document.querySelector('[data-part=sessions] table'), document.querySelector('[data-part=sessions] th[aria-sort=descending]').textContent)")
+	b.until("window.mine !== document.querySelector('[data-part=sessions] table')")
+	b.until("document.querySelector('[data-part=sessions] th[aria-sort=descending]')?.textContent === " + quoted(was))
+	b.open(s.url + "/tables?server=" + url.QueryEscape(s.server(b)))
+	b.untilIn(30*second, "document.querySelector('[data-part=tables]').textContent.includes('public.things')")
+	b.quiet()
+}
