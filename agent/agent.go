@@ -62,11 +62,12 @@ const (
 	roundEvery = 10 * time.Second
 	liveEvery  = time.Second
 	findEvery  = time.Minute
-	deadline   = 5 * time.Second // for a collector that names none
-	linger     = time.Second     // how long a batch waits for slow collectors of the machine
-	goneFor    = 24 * time.Hour  // how long a target that is gone stays as a gap
-	stopWait   = 2 * time.Second // for rounds under way when the runner ends
-	loginEvery = 5 * time.Minute // the longest pause between two tries to log in
+	deadline   = 5 * time.Second  // for a collector that names none
+	linger     = time.Second      // how long a batch waits for slow collectors of the machine
+	goneFor    = 24 * time.Hour   // how long a target that is gone stays as a gap
+	restAfter  = 10 * time.Minute // how long one that is gone is still asked
+	stopWait   = 2 * time.Second  // for rounds under way when the runner ends
+	loginEvery = 5 * time.Minute  // the longest pause between two tries to log in
 	maxTargets = 64
 )
 

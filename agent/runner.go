@@ -97,12 +97,18 @@ func (r *Runner) merge(ctx context.Context, found []Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, s := range r.slots {
-		if s.target.Kind == metric.Host || seen[key] {
+		if s.kind == metric.Host || seen[key] {
 			continue
 		}
-		if s.gone(r.opt.Now()) {
+		switch away := s.gone(r.opt.Now()); {
+		case away > goneFor || len(r.slots) > 2*maxTargets:
 			s.cancel()
 			delete(r.slots, key)
+		case away > restAfter && s.is().Missing == "":
+			t := s.is()
+			t.Missing = "it was there by " + t.Found
+			s.cancel()
+			r.begin(ctx, t)
 		}
 	}
 }
@@ -117,6 +123,12 @@ func (r *Runner) add(ctx context.Context, t Target) {
 		}
 		s.cancel()
 	}
+	r.begin(ctx, t)
+}
+
+// begin begins a slot, in the place of the one that the target has. r.mu is
+// held.
+func (r *Runner) begin(ctx context.Context, t Target) {
 	s := newSlot(r, t)
 	if len(s.groups) == 0 {
 		return

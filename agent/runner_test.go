@@ -283,7 +283,7 @@ func TestATargetThatVanishesIsAGap(t *testing.T) {
 			if away.Load() {
 				return nil
 			}
-			return []Target{{Kind: metric.Postgres, Name: "5432", DSN: "x"}}
+			return []Target{{Kind: metric.Postgres, Name: "5432", DSN: "x", Found: "socket x"}}
 		}
 		during(t, o, 25*time.Hour, func(r *Runner) {
 			time.Sleep(30 * time.Second)
@@ -299,9 +299,43 @@ func TestATargetThatVanishesIsAGap(t *testing.T) {
 				t.Errorf("it is back, but gaps = %+v", g)
 			}
 			away.Store(true)
+			time.Sleep(30 * time.Minute)
+			if g := r.Gaps(); len(g) != 1 || !strings.Contains(g[0].Because, "not found any more since 2000-01-01T00:0") || !strings.HasSuffix(g[0].Because, "it was there by socket x") {
+				t.Errorf("after half an hour: gaps = %+v", g)
+			}
+			n := s.count()
+			away.Store(false)
+			time.Sleep(2 * time.Minute)
+			if g := r.Gaps(); len(g) != 0 || s.count() <= n {
+				t.Errorf("it is back again, but gaps = %+v", g)
+			}
+			away.Store(true)
 			time.Sleep(25 * time.Hour)
 			if ts := r.Targets(); len(ts) != 0 {
 				t.Errorf("after a day: %+v", ts)
+			}
+		})
+	})
+}
+
+// Servers that come and go by the hundred, each under another name, are not
+// kept for a day.
+func TestPassersByAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s sink
+		o := options(&s, reading("test.a", metric.Postgres, nil))
+		n := 0
+		o.Find = func(context.Context) (out []Target) {
+			for range 20 {
+				n++
+				out = append(out, Target{Kind: metric.Postgres, Name: fmt.Sprint(n), DSN: "x"})
+			}
+			return out
+		}
+		during(t, o, time.Second, func(r *Runner) {
+			time.Sleep(2 * time.Hour)
+			if k := len(r.Targets()); k > 2*maxTargets+20 {
+				t.Errorf("%d targets after %d that came and went", k, n)
 			}
 		})
 	})

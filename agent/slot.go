@@ -52,8 +52,8 @@ func newSlot(r *Runner, t Target) *slot {
 
 // run does the rounds until the context ends.
 func (s *slot) run(ctx context.Context) {
-	if s.target.Missing == "" && s.kind != metric.Host {
-		s.link = s.r.opt.Open(s.target)
+	if t := s.is(); t.Missing == "" && s.kind != metric.Host {
+		s.link = s.r.opt.Open(t)
 		defer s.link.Close()
 	}
 	var sender sync.WaitGroup

@@ -27,15 +27,15 @@ func (s *slot) retarget(t Target) bool {
 	return true
 }
 
-// gone notes that the target is not found any more, and says whether that has
-// been so for long enough to forget it.
-func (s *slot) gone(now time.Time) bool {
+// gone notes that the target is not found any more, and says for how long that
+// has been so.
+func (s *slot) gone(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.target.Gone.IsZero() {
 		s.target.Gone = now
 	}
-	return now.Sub(s.target.Gone) > goneFor
+	return now.Sub(s.target.Gone)
 }
 
 func (s *slot) gaps() []metric.Gap {
