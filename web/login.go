@@ -75,7 +75,7 @@ func html(w http.ResponseWriter, status int, text string) {
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	limitTime(w)
 	code := r.URL.Query().Get("code")
-	if code == "" {
+	if code == "" || r.Method != http.MethodGet { // a HEAD, as of a link's preview, uses up nothing
 		html(w, http.StatusOK, fmt.Sprintf(loginForm, "You are not logged in."))
 		return
 	}

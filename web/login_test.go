@@ -22,6 +22,9 @@ func TestLoginLinkWorksOnceAndSurvivesARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if status, _, h := ask(t, c, "HEAD", link, ""); status != 200 || h.Get("Set-Cookie") != "" {
+		t.Errorf("a preview of the link: %d %q", status, h.Get("Set-Cookie"))
+	}
 	status, _, h := ask(t, c, "GET", link, "")
 	cookie := h.Get("Set-Cookie")
 	if status != 200 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
