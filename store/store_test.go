@@ -64,7 +64,7 @@ func TestThreeDays(t *testing.T) {
 		if got := one[int64](t, pg, "select count(*) from headroom.point"); got != 2*3*24*60 {
 			t.Errorf("%d points by SQL", got)
 		}
-		if got := one[int64](t, pg, "select sum(count) from headroom.minute join headroom.series on id = series where name = 'requests_total'"); got != 2*24*60 {
+		if got := one[int64](t, pg, "select sum(count) from headroom.minute join headroom.series on id = series where name = 'requests_total'"); got != 3*24*60 {
 			t.Errorf("%d points in minutes by SQL", got)
 		}
 		var lo, hi, p50 float64

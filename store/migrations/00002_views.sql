@@ -119,8 +119,10 @@ create view headroom.point as
 	select r.series, r.at + u.t * interval '1 ms' as at, u.v as value
 	from headroom.store_raw r, unnest(headroom._store_ints(r.times, r.n), headroom._store_floats(r.vals, r.n)) u(t, v)
 	union all
-	select u.series, timestamptz 'epoch' + u.at * interval '1 ms', u.value
-	from (select * from headroom.store_hot_0 union all select * from headroom.store_hot_1) h, unnest(h.series, h.at, h.value) u(series, at, value);
+	(select distinct on (u.series, timestamptz 'epoch' + u.at * interval '1 ms') u.series, timestamptz 'epoch' + u.at * interval '1 ms', u.value
+	from (select * from headroom.store_hot_0 union all select * from headroom.store_hot_1) h,
+		rows from (unnest(h.series, h.at, h.value)) with ordinality u(series, at, value, place)
+	order by u.series, timestamptz 'epoch' + u.at * interval '1 ms', h.seq desc, u.place desc);
 comment on view headroom.point is 'All points that are kept; a condition on series is fast, one on at reads all: use headroom.series_points for a span';
 
 -- +goose StatementBegin
@@ -138,8 +140,19 @@ comment on function headroom._store_buckets(date, interval, integer, bytea, byte
 
 create view headroom.minute as
 	select m.series, m.day, b.at, b.count, b.sum, b.min, b.max, b.last, b.increase
-	from headroom.store_minute m, headroom._store_buckets(m.day, interval '1 minute', m.n, m.slots, m.counts, m.sums, m.mins, m.maxs, m.lasts, m.firsts, m.incs) b;
-comment on view headroom.minute is 'Minutes of the days that are over; conditions on series and day are fast. increase: of counters, within the minute';
+	from headroom.store_minute m, headroom._store_buckets(m.day, interval '1 minute', m.n, m.slots, m.counts, m.sums, m.mins, m.maxs, m.lasts, m.firsts, m.incs) b
+	union all
+	select series, day, at, count(*), sum(value), min(value), max(value), (array_agg(value order by t desc))[1], case when bool_or(counter) then coalesce(sum(rise), 0) end
+	from (
+		select p.series, (p.at at time zone 'UTC')::date as day, date_trunc('minute', p.at at time zone 'UTC') at time zone 'UTC' as at, p.at as t, p.value,
+			s.name ~ '_(total|bucket)$' as counter,
+			case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
+		from headroom.point p join headroom.series s on s.id = p.series
+		where not exists (select from headroom.store_minute m where m.series = p.series and m.day = (p.at at time zone 'UTC')::date)
+		window w as (partition by p.series, (p.at at time zone 'UTC')::date, date_trunc('minute', p.at at time zone 'UTC') at time zone 'UTC' order by p.at)
+	) o
+	group by series, day, at;
+comment on view headroom.minute is 'Minutes: packed where the day is over, else made of the points. Conditions on series and day are fast. increase: of counters, within the minute';
 
 create view headroom.hour as
 	select h.series, h.day, b.at, b.count, b.sum, b.min, b.max, b.last, b.increase,
@@ -148,16 +161,44 @@ create view headroom.hour as
 		coalesce(headroom.sketch_quantile(h.sketches[b.i], 0.99), case when b.min = b.max then b.min end) as p99
 	from headroom.store_hour h,
 		rows from (headroom._store_buckets(h.day, interval '1 hour', h.n, h.slots, h.counts, h.sums, h.mins, h.maxs, h.lasts, h.firsts, h.incs))
-			with ordinality b(at, count, sum, min, max, last, first, increase, i);
-comment on view headroom.hour is 'Hours of the days that are over; conditions on series and day are fast. Quantiles are of gauges, to within 2 %';
+			with ordinality b(at, count, sum, min, max, last, first, increase, i)
+	union all
+	select series, day, at, count(*), sum(value), min(value), max(value), (array_agg(value order by t desc))[1], case when bool_or(counter) then coalesce(sum(rise), 0) end,
+		case when not bool_or(counter) then percentile_disc(0.5) within group (order by value) end,
+		case when not bool_or(counter) then percentile_disc(0.95) within group (order by value) end,
+		case when not bool_or(counter) then percentile_disc(0.99) within group (order by value) end
+	from (
+		select p.series, (p.at at time zone 'UTC')::date as day, date_trunc('hour', p.at at time zone 'UTC') at time zone 'UTC' as at, p.at as t, p.value,
+			s.name ~ '_(total|bucket)$' as counter,
+			case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
+		from headroom.point p join headroom.series s on s.id = p.series
+		where not exists (select from headroom.store_hour m where m.series = p.series and m.day = (p.at at time zone 'UTC')::date)
+		window w as (partition by p.series, (p.at at time zone 'UTC')::date, date_trunc('hour', p.at at time zone 'UTC') at time zone 'UTC' order by p.at)
+	) o
+	group by series, day, at;
+comment on view headroom.hour is 'Hours: packed where the day is over, else made of the points. Conditions on series and day are fast. Quantiles are of gauges, to within 2 % where packed';
 
 create view headroom.day as
 	select series, day, day::timestamp at time zone 'UTC' as at, count, sum, min, max, last, last_at, increase,
 		coalesce(headroom.sketch_quantile(sketch, 0.5), case when min = max then min end) as p50,
 		coalesce(headroom.sketch_quantile(sketch, 0.95), case when min = max then min end) as p95,
 		coalesce(headroom.sketch_quantile(sketch, 0.99), case when min = max then min end) as p99
-	from headroom.store_day;
-comment on view headroom.day is 'Days (UTC) that are over. Quantiles are of gauges, to within 2 %';
+	from headroom.store_day
+	union all
+	select series, day, at, count(*), sum(value), min(value), max(value), (array_agg(value order by t desc))[1], max(t), case when bool_or(counter) then coalesce(sum(rise), 0) end,
+		case when not bool_or(counter) then percentile_disc(0.5) within group (order by value) end,
+		case when not bool_or(counter) then percentile_disc(0.95) within group (order by value) end,
+		case when not bool_or(counter) then percentile_disc(0.99) within group (order by value) end
+	from (
+		select p.series, (p.at at time zone 'UTC')::date as day, date_trunc('day', p.at at time zone 'UTC') at time zone 'UTC' as at, p.at as t, p.value,
+			s.name ~ '_(total|bucket)$' as counter,
+			case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
+		from headroom.point p join headroom.series s on s.id = p.series
+		where not exists (select from headroom.store_day m where m.series = p.series and m.day = (p.at at time zone 'UTC')::date)
+		window w as (partition by p.series, (p.at at time zone 'UTC')::date, date_trunc('day', p.at at time zone 'UTC') at time zone 'UTC' order by p.at)
+	) o
+	group by series, day, at;
+comment on view headroom.day is 'Days (UTC): rolled up where they are over, else made of the points so far. Quantiles are of gauges, to within 2 % where rolled up';
 
 create view headroom.mark as select at, kind, host, key, text, link from headroom.store_mark;
 comment on view headroom.mark is 'What happened: changes, trials, restarts, gaps';
