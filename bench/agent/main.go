@@ -51,6 +51,7 @@ type arm struct {
 	received atomic.Int64
 	cpu      float64
 	samples  int64
+	after    func() // ends it and removes what it left
 }
 
 func main() {
@@ -84,16 +85,18 @@ func run(bin, out string, blocks int, block time.Duration) error {
 		name string
 		dsn  string
 	}{{"headroom agent, machine only", ""}, {"headroom agent, machine and one PostgreSQL server", s.DSN()}} {
-		one, err := startAgent(ctx, bin, a.name, a.dsn)
+		one, err := startAgent(bin, a.name, a.dsn)
 		if err != nil {
 			return err
 		}
+		defer one.after()
 		r.Arms = append(r.Arms, one)
 	}
 	node, err := startNode(ctx)
 	if err != nil {
 		return err
 	}
+	defer node.after()
 	r.Arms = append(r.Arms, node)
 	time.Sleep(2 * interval) // start-up and discovery are over
 	for range blocks {
@@ -105,7 +108,7 @@ func run(bin, out string, blocks int, block time.Duration) error {
 }
 
 // startAgent runs an agent that ships to a receiver of its own.
-func startAgent(ctx context.Context, bin, name, dsn string) (*arm, error) {
+func startAgent(bin, name, dsn string) (*arm, error) {
 	a := &arm{Name: name}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -116,22 +119,29 @@ func startAgent(ctx context.Context, bin, name, dsn string) (*arm, error) {
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, func() { _ = os.RemoveAll(dir) })
+	a.after = func() { _ = os.RemoveAll(dir) }
 	argv := []string{bin, "agent", "--to", "http://" + l.Addr().String()}
 	if dsn != "" {
 		argv = append(argv, "--db", dsn)
 	}
-	return a, a.start(ctx, argv, "HEADROOM_STATE="+dir, "HEADROOM_TOKEN=x")
+	return a, a.start(argv, "HEADROOM_STATE="+dir, "HEADROOM_TOKEN=x")
 }
 
-// start runs the arm's process until the context ends.
-func (a *arm) start(ctx context.Context, argv []string, env ...string) error {
+// start runs the arm's process until after is called.
+func (a *arm) start(argv []string, env ...string) error {
 	x, err := host.Cmd{Argv: argv, Env: env}.Start()
 	if err != nil {
 		return err
 	}
 	a.pid = x.Process.Pid
-	context.AfterFunc(ctx, func() { _ = x.Process.Kill(); _ = x.Wait() })
+	clean := a.after
+	a.after = func() {
+		_ = x.Process.Kill()
+		_ = x.Wait() // killed: its status tells nothing
+		if clean != nil {
+			clean()
+		}
+	}
 	return nil
 }
 
@@ -167,7 +177,7 @@ func startNode(ctx context.Context) (*arm, error) {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	if err := a.start(ctx, []string{"prometheus-node-exporter", "--web.listen-address=" + addr, "--log.level=error"}); err != nil {
+	if err := a.start([]string{"prometheus-node-exporter", "--web.listen-address=" + addr, "--log.level=error"}); err != nil {
 		return nil, fmt.Errorf("%w (apt-get install prometheus-node-exporter)", err)
 	}
 	go func() {
