@@ -22,7 +22,21 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"upsert-????-??-??.json", "`ingest`: upserts", upsertText},
 		section{"bulkload-????-??-??.json", "`load`: bulk loading", loadText},
 		section{"sqlkit-????-??-??.json", "The SQL kit", kitText},
-		section{"agent-????-??-??.json", "`headroom agent`: what watching a machine costs", agentText})
+		section{ingestFiles, "`headroom up`: taking samples, beside VictoriaMetrics", vmText},
+		section{hostsFiles, "`headroom up`: 1,000 hosts", hostsText},
+		section{"ingest-http-????-??-??.json", "`headroom up`: samples over HTTP into the queue", ingestHTTPText},
+		section{"queue-????-??-??.json", "`headroom up`: the queue", queueText},
+		section{storeFiles, "`headroom up`: the store", storeText},
+		section{agentFiles, "`headroom agent`: what watching a machine costs", agentText},
+		section{collectFiles, "What collecting costs a PostgreSQL server", collectText})
+	if err != nil {
+		return nil, err
+	}
+	goals, err := aimTable(dir, speedAims)
+	if err != nil {
+		return nil, err
+	}
+	safe, err := aimTable(dir, safetyAims)
 	if err != nil {
 		return nil, err
 	}
@@ -32,13 +46,20 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
 		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText},
 		section{"ingest-kill-*.json", "`ingest`, killed at random", ingestKillText},
-		section{"load-kill-*.json", "`load`, killed at every named point", loadKillText})
+		section{"load-kill-*.json", "`load`, killed at every named point", loadKillText},
+		section{killFiles, "`headroom up`, killed at random: the whole way of a sample", wholeKillText},
+		section{outageFiles, "`headroom up`: six hours without a store", outageText},
+		section{soakFiles, "`headroom up`: a long run", soakText},
+		section{"queue-kill-*.json", "The queue, killed at random", queueKillText},
+		section{"queue-power-*.json", "The queue, and loss of power", powerText})
 	if err != nil {
 		return nil, err
 	}
 	return map[string]string{
-		"performance.md": made + "# Performance\n\nMeasured by `make bench`; each figure names its result file. The machine has 2 to 4 cores and is shared: use the figures as ratios.\n" + perf,
-		"reliability.md": made + "# Reliability\n\nMeasured by `make bench`; each figure names its result file.\n" + rel,
+		"performance.md": made + "# Performance\n\nMeasured by `make bench`; each figure names its result file. The machine has 2 to 4 cores and is shared: use the figures as ratios.\n" +
+			"\n## `headroom up`: what it is meant to reach\n\n" + goals + perf,
+		"reliability.md": made + "# Reliability\n\nMeasured by `make bench`; each figure names its result file.\n" +
+			"\n## `headroom up`: what it is meant to reach\n\n" + safe + rel,
 	}, nil
 }
 

@@ -8,19 +8,25 @@ import (
 	"headroom/unit"
 )
 
+// agentFile is a result file of bench/agent.
+type agentFile struct {
+	CPUs     int
+	Load     string  `json:"load_average_at_end"`
+	Interval float64 `json:"interval_seconds"`
+	Block    float64 `json:"block_seconds"`
+	Arms     []agentArm
+}
+
+type agentArm struct {
+	Name    string
+	CPU     []float64 `json:"cpu_seconds_by_block"`
+	Samples []float64 `json:"samples_by_block"`
+	Peak    float64   `json:"peak_rss_bytes"`
+}
+
 // agentText tells a result file of bench/agent.
 func agentText(raw []byte) (string, error) {
-	var r struct {
-		CPUs     int
-		Interval float64 `json:"interval_seconds"`
-		Block    float64 `json:"block_seconds"`
-		Arms     []struct {
-			Name    string
-			CPU     []float64 `json:"cpu_seconds_by_block"`
-			Samples []float64 `json:"samples_by_block"`
-			Peak    float64   `json:"peak_rss_bytes"`
-		}
-	}
+	var r agentFile
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err
 	}
