@@ -150,16 +150,16 @@ func TestLookingRollsNothingBack(t *testing.T) {
 func TestOneLockedViewCostsOneReading(t *testing.T) {
 	s := watched(t, 0, nil)
 	l := reader(t, s.DSN())
-	aRound(t, walCollector, l)
+	aRound(t, checkpointsCollector, l)
 	holder := connect(t, s.DSN())
-	do(t, holder, "begin", "lock table pg_catalog.pg_stat_wal in access exclusive mode")
-	out := aRound(t, walCollector, l)
-	if g := gapOf(out, "postgres_wal_records_total"); g == nil || !strings.Contains(g.Because, "waited for a lock") {
+	do(t, holder, "begin", "lock table pg_catalog.pg_stat_bgwriter in access exclusive mode")
+	out := aRound(t, checkpointsCollector, l)
+	if g := gapOf(out, "postgres_checkpoints_timed_total"); g == nil || !strings.Contains(g.Because, "waited for a lock") {
 		t.Errorf("gaps %+v", out.Gaps)
 	}
-	wants(t, out, is(0), "postgres_archive_failures_total")
+	wants(t, out, atLeast(0), "postgres_checkpoint_age_seconds")
 	do(t, holder, "rollback")
-	wants(t, aRound(t, walCollector, l), atLeast(0), "postgres_wal_records_total")
+	wants(t, aRound(t, checkpointsCollector, l), atLeast(0), "postgres_checkpoints_timed_total")
 }
 
 // A table that somebody rebuilds holds up nothing, and keeps its figures.
@@ -188,7 +188,7 @@ func TestALockedTableHoldsNothingUp(t *testing.T) {
 func TestManyDatabasesAndTables(t *testing.T) {
 	s := watched(t, 0, map[string]string{"autovacuum": "off"})
 	c := connect(t, s.DSN())
-	for i := range 104 {
+	for i := range 54 {
 		do(t, c, fmt.Sprintf("create database d%03d", i))
 	}
 	do(t, c, "do $$ begin for i in 1..200 loop execute format('create table t%s (k int primary key)', i); end loop; end $$")
@@ -200,14 +200,15 @@ func TestManyDatabasesAndTables(t *testing.T) {
 			n++
 		}
 	}
-	if n > 103 {
+	if n > 53 {
 		t.Errorf("%d series of databases", n)
 	}
 	wants(t, out, is(0), "postgres_database_commits_total", "database=(others)")
-	wants(t, out, atLeast(104), "postgres_database_commits_total", "database=postgres")
-	for c, limit := range map[*metric.Collector]int{tablesCollector: 50, indexesCollector: 50, sizesCollector: 100} {
+	wants(t, out, atLeast(54), "postgres_database_commits_total", "database=postgres")
+	for c, limit := range map[*metric.Collector]int{tablesCollector: 50, indexesCollector: 50, sizesCollector: 50} {
 		counts := map[string]int{}
-		for _, r := range aRound(t, c, l).Rows {
+		out := aRound(t, c, l)
+		for _, r := range out.Rows {
 			counts[r.Series.Name]++
 		}
 		for name, n := range counts {
@@ -215,7 +216,7 @@ func TestManyDatabasesAndTables(t *testing.T) {
 				t.Errorf("%s has %d series, at most %d are wanted", name, n, limit)
 			}
 		}
-		if name := c.Defs[0].Name; counts[name] != limit {
+		if name := c.Defs[0].Name; counts[name] != limit && gapOf(out, name) == nil {
 			t.Errorf("%s has %d series, want %d", name, counts[name], limit)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 const sizesBudget = 3 * time.Second
 
 var databaseSize = &metric.Def{
-	Name: "postgres_database_bytes", Help: "Size of the database on disk, of the 100 oldest databases.", Unit: metric.Bytes, Kind: metric.Gauge,
+	Name: "postgres_database_bytes", Help: "Size of the database on disk, of the 50 oldest databases.", Unit: metric.Bytes, Kind: metric.Gauge,
 	Labels: []string{"database"}, Source: "pg_database_size()",
 }
 

@@ -25,7 +25,7 @@ import (
 func watched(t *testing.T, major int, settings map[string]string) *pglocal.Server {
 	t.Helper()
 	need.Have(t, "pg")
-	if major > 15 {
+	if major != 0 { // where it is not installed it is fetched
 		need.Have(t, "embedded")
 	}
 	s, err := pglocal.Start(t.Context(), pglocal.Options{Major: major, Settings: settings, Name: t.Name(), NoFsync: true})

@@ -1,8 +1,8 @@
--- The 100 oldest databases each, the rest as one: sums stay whole and labels few.
+-- The 50 oldest databases each, the rest as one: sums stay whole and labels few.
 -- Shared catalogues have a row without a name.
 with d as (
   select s.*, case when s.datid = 0 then '(shared)'
-                   when row_number() over (order by s.datid) <= 101 then s.datname::text
+                   when row_number() over (order by s.datid) <= 51 then s.datname::text
                    else '(others)' end as database
   from pg_catalog.pg_stat_database s
   where s.datname is distinct from 'template0'

@@ -1,5 +1,5 @@
 with d as (
-  select d.*, case when row_number() over (order by d.oid) <= 100 then d.datname::text else '(others)' end as database
+  select d.*, case when row_number() over (order by d.oid) <= 50 then d.datname::text else '(others)' end as database
   from pg_catalog.pg_database d
 )
 select database,
