@@ -192,7 +192,9 @@ func (s *site) server(b *tab) string {
 }
 
 // postgres is the address of the watched server's page.
-func (s *site) postgres(b *tab) string { return s.url + "/postgres?server=" + url.QueryEscape(s.server(b)) }
+func (s *site) postgres(b *tab) string {
+	return s.url + "/postgres?server=" + url.QueryEscape(s.server(b))
+}
 
 // login is a new tab that used a fresh login link.
 func (s *site) login(t testing.TB, browser context.Context) *tab {

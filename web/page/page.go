@@ -71,6 +71,7 @@ func New(o Options) http.Handler {
 	}
 	p.mux.HandleFunc("GET /lab/{name}", p.labResult)
 	p.mux.HandleFunc("GET /journal/{id}", p.journalEntry)
+	p.mux.Handle("GET /favicon.ico", http.RedirectHandler("/static/icon.svg", http.StatusSeeOther))
 	p.mux.HandleFunc("GET /", p.nowhere)
 	return p
 }

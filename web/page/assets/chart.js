@@ -178,7 +178,7 @@ const charts = (() => {
     splits(lo, hi) {
       const want = (hi - lo) / 4, u = this.spec.unit, out = [];
       let base = 1;
-      if (u === 'bytes') while (base * 1024 <= want) base *= 1024;
+      if (u.startsWith('bytes')) while (base * 1024 <= want) base *= 1024;
       if (u === 'seconds' && want >= 60) base = want >= 86400 ? 86400 : want >= 3600 ? 3600 : 60;
       const p = Math.pow(10, Math.floor(Math.log10(want / base)));
       const step = base * p * ([1, 2, 2.5, 5].find(m => m * p * base >= want) || 10);

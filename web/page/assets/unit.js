@@ -1,5 +1,6 @@
 'use strict';
-// Base units in, what a person reads out. One place for all pages.
+// Base units in, what a person reads out, as the server writes it: bytes in
+// powers of 1024, as PostgreSQL counts them. One place for all pages.
 const unit = (() => {
   const scale = (v, step, names) => {
     let i = 0;
@@ -23,8 +24,8 @@ const unit = (() => {
   const format = (v, u) => {
     if (v === null || v === undefined || Number.isNaN(v)) return '–';
     switch (u) {
-      case 'bytes': return scale(v, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']);
-      case 'bytes/s': return scale(v, 1000, ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s']);
+      case 'bytes': return scale(v, 1024, ['B', 'kB', 'MB', 'GB', 'TB', 'PB']);
+      case 'bytes/s': return scale(v, 1024, ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s']);
       case 'seconds': return seconds(v);
       case 'ratio': return trim((v * 100).toFixed(Math.abs(v) < 0.1 ? 1 : 0)) + ' %';
       case 'count/s': return scale(v, 1000, ['', 'k', 'M', 'G']) + '/s';
