@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,11 +74,30 @@ func (s *Store) begin(ctx context.Context) error {
 		return err
 	}
 	s.hot = 0
-	days, err := rawTable.list(ctx, s.writer)
-	if err == nil && len(days) > 0 {
-		s.head.met(days[len(days)-1])
+	day, err := s.newestDay(ctx)
+	if err == nil && !day.IsZero() {
+		s.head.met(day)
 	}
 	return err
+}
+
+// newestDay is the start of the newest day that holds packed points; zero:
+// none does. Days to come have partitions already, and nothing in them.
+func (s *Store) newestDay(ctx context.Context) (time.Time, error) {
+	days, err := rawTable.list(ctx, s.writer)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, day := range slices.Backward(days) {
+		var some bool
+		if err := s.writer.QueryRow(ctx, "select exists (select from headroom."+rawTable.child(day)+")").Scan(&some); err != nil {
+			return time.Time{}, err
+		}
+		if some {
+			return day, nil
+		}
+	}
+	return time.Time{}, nil
 }
 
 func (h *head) met(at time.Time) {

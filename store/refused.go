@@ -13,3 +13,11 @@ var (
 // IsRefused says that trying Open again cannot help before somebody has acted:
 // another process has the store, or its schema is newer than this program.
 func IsRefused(err error) bool { return errors.Is(err, ErrHeld) || errors.Is(err, ErrNewer) }
+
+// IsGone says that the store's schema or tables are not there any more:
+// somebody dropped them, or the database is another one now. Open makes them
+// anew.
+func IsGone(err error) bool {
+	code := sqlState(err)
+	return code == "3F000" || code == "42P01"
+}
