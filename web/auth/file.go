@@ -32,6 +32,10 @@ type stamp struct {
 	at   time.Time
 }
 
+// ErrDamaged says that a file of sessions or tokens holds something else.
+// Nobody is let in by it.
+var ErrDamaged = errors.New("damaged")
+
 // maxFile is more than a thousand sessions and tokens take.
 const maxFile = 4 << 20
 
@@ -70,7 +74,7 @@ func (f *file[T]) load() (T, error) {
 	}
 	var v T
 	if err := json.Unmarshal(text, &v); err != nil {
-		return zero, fail.Hint(fmt.Errorf("read %s: %w", f.path, err), "move it away: tokens and sessions in it are lost, nothing else")
+		return zero, fail.Hint(fmt.Errorf("read %s: it is %w: %w", f.path, ErrDamaged, err), "move it away: tokens and sessions in it are lost, nothing else")
 	}
 	f.value, f.stamp = v, now
 	return v, nil
