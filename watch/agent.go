@@ -43,6 +43,9 @@ func Agent(ctx context.Context, o AgentOptions) error {
 	if _, err := o.token(); err != nil {
 		return err
 	}
+	if err := checkServers(o.Servers); err != nil {
+		return err
+	}
 	p := agentPlace(o.Dirs)
 	release, err := p.hold()
 	if err != nil {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
+	"headroom/fail"
 	"headroom/metric"
 	"headroom/pglocal"
 	"headroom/store"
@@ -46,16 +48,25 @@ type house struct {
 	store  *store.Store
 	why    error // why store is nil
 	server *pglocal.Server
+	gone   chan struct{} // the open store's tables are not there any more
 }
 
-func newHouse(o Options) *house { return &house{o: o, say: o.Say, why: errStarting} }
+func newHouse(o Options) *house {
+	return &house{o: o, say: o.Say, why: errStarting, gone: make(chan struct{}, 1)}
+}
+
+// notOpen is an error of a house without an open store; the house has told
+// people why.
+type notOpen struct{ error }
+
+func (e notOpen) Unwrap() error { return e.error }
 
 // get returns the store, or why there is none now.
 func (h *house) get() (*store.Store, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if h.store == nil {
-		return nil, h.why
+		return nil, notOpen{h.why}
 	}
 	return h.store, nil
 }
@@ -66,7 +77,14 @@ func (h *house) Write(ctx context.Context, batches []*metric.Batch) error {
 	if err != nil {
 		return err
 	}
-	return s.Write(ctx, batches)
+	err = s.Write(ctx, batches)
+	if store.IsGone(err) {
+		select {
+		case h.gone <- struct{}{}:
+		default: // noticed already
+		}
+	}
+	return err
 }
 
 // run opens the store, keeps it up and tidy until the context ends, and closes
@@ -74,27 +92,48 @@ func (h *house) Write(ctx context.Context, batches []*metric.Batch) error {
 // newer) ends it with an error; all else is tried again.
 func (h *house) run(ctx context.Context) error {
 	defer h.close()
-	pause := retryFirst
-	said := false
+	pause, said := retryFirst, ""
 	for ctx.Err() == nil {
+		began := time.Now()
 		s, err := h.open(ctx)
 		if err == nil {
-			return h.tend(ctx, s)
+			if err = h.tend(ctx, s); err != nil && time.Since(began) > time.Minute {
+				pause, said = retryFirst, ""
+			}
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		if store.IsRefused(err) || errors.Is(err, pglocal.ErrInUse) {
-			return err
+			return fail.With(err, fail.Locked)
 		}
 		h.set(nil, err)
-		if !said {
-			said = true
-			h.say(fmt.Sprintf("the store cannot be opened: %v; samples wait in the queue, and it is tried again", err))
+		if now := withoutDigits(err.Error()); now != said {
+			said = now
+			h.say("the store cannot be used: " + words(err) + ". Samples wait in the queue, and it is tried again")
 		}
 		pause = wait(ctx, pause)
 	}
 	return nil
+}
+
+// withoutDigits makes texts equal that differ in figures only.
+func withoutDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// words is an error and its way out on one line.
+func words(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if hint := fail.HintOf(err); hint != "" {
+		text += "; " + hint
+	}
+	return text
 }
 
 func (h *house) set(s *store.Store, why error) {
@@ -133,9 +172,8 @@ func (h *house) open(ctx context.Context) (*store.Store, error) {
 	return s, nil
 }
 
-func holder(name string) string {
-	return fmt.Sprintf("headroom up on %s, process %d, since %s", name, os.Getpid(), time.Now().UTC().Format(time.RFC3339))
-}
+// holder is told to a second one; the store adds process and time.
+func holder(name string) string { return "headroom up on " + name }
 
 func (h *house) startServer(ctx context.Context) (*pglocal.Server, error) {
 	// The server's account has to pass through the folder, and to see nothing
@@ -151,15 +189,35 @@ func (h *house) startServer(ctx context.Context) (*pglocal.Server, error) {
 	return pglocal.Keep(ctx, filepath.Join(h.o.Dirs.State, "store"), pglocal.Options{Name: "headroom store", Settings: storeSettings, Progress: h.say})
 }
 
-// tend keeps partitions, packs and roll-ups up, and the private server alive.
+// errGone is why an open store was given up.
+var errGone = errors.New("its tables are gone; they are made anew")
+
+// tend keeps partitions, packs and roll-ups up, and the private server alive,
+// until the context ends (nil) or the store's tables are gone (errGone): then
+// the store is closed.
 func (h *house) tend(ctx context.Context, s *store.Store) error {
+	select {
+	case <-h.gone: // said of the store before this one
+	default:
+	}
+	inner, stop := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	defer ended.Wait()
+	defer stop()
 	if h.server != nil {
-		ended.Go(func() { h.guard(ctx) })
+		ended.Go(func() { h.guard(inner) })
 	}
-	s.Run(ctx)
-	return nil
+	ended.Go(func() { s.Run(inner) })
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-h.gone:
+	}
+	h.set(nil, errGone)
+	stop()
+	ended.Wait()
+	s.Close()
+	return errGone
 }
 
 // guard starts the private server again when it died.

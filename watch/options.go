@@ -4,9 +4,12 @@
 package watch
 
 import (
+	"fmt"
 	"time"
 
+	"headroom/fail"
 	"headroom/host"
+	"headroom/store"
 )
 
 // Options says what to run. Zero values are the defaults of `headroom up`.
@@ -53,4 +56,26 @@ func (o Options) withDefaults() Options {
 		o.Ready = func(string) {}
 	}
 	return o
+}
+
+// check refuses what can never work; the rest is tried again while it runs.
+func (o Options) check() error {
+	if o.Retention != "" {
+		if _, err := store.ParseRetention(o.Retention); err != nil {
+			return fail.With(err, fail.Usage)
+		}
+	}
+	if _, err := host.ParseDSN(o.Store); o.Store != "" && err != nil {
+		return fmt.Errorf("use --store: %w", err)
+	}
+	return checkServers(o.Servers)
+}
+
+func checkServers(dsns []string) error {
+	for _, dsn := range dsns {
+		if _, err := host.ParseDSN(dsn); err != nil {
+			return fmt.Errorf("watch --db: %w", err)
+		}
+	}
+	return nil
 }

@@ -25,8 +25,12 @@ func (p place) path(name string) string { return filepath.Join(p.dir, name) }
 // make makes the folder, for its owner alone; what is above it may be passed
 // through.
 func (p place) make() error {
-	if err := errors.Join(os.MkdirAll(filepath.Dir(p.dir), 0o711), os.MkdirAll(p.dir, 0o700)); err != nil {
-		return fmt.Errorf("make the folder %s: %w", p.dir, err)
+	err := os.MkdirAll(filepath.Dir(p.dir), 0o711)
+	if err == nil {
+		err = os.MkdirAll(p.dir, 0o700)
+	}
+	if err != nil {
+		return fail.Hint(fmt.Errorf("make the folder %s: %w", p.dir, err), "name a folder that this account can write to: HEADROOM_STATE=DIR headroom …")
 	}
 	return nil
 }
@@ -96,6 +100,17 @@ func Link(d host.Dirs) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a login link: %w", err)
 	}
+	return p.link(r)
+}
+
+// relink is link where the file of sessions is damaged: that is set aside, so
+// that it does not keep the page from starting, and people log in anew.
+func (p place) relink(r running, say func(string)) (string, error) {
+	path := p.path("sessions.json")
+	if err := os.Rename(path, path+".damaged"); err != nil {
+		return "", fmt.Errorf("set a damaged file aside: %w", err)
+	}
+	say("the file of sessions was damaged, and is " + path + ".damaged now: everybody has to log in again")
 	return p.link(r)
 }
 

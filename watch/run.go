@@ -12,7 +12,6 @@ import (
 
 	"headroom/agent"
 	"headroom/change"
-	"headroom/fail"
 	"headroom/host"
 	"headroom/metric"
 	"headroom/queue"
@@ -47,10 +46,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 		o.Host = name
 	}
-	if o.Retention != "" {
-		if _, err := store.ParseRetention(o.Retention); err != nil {
-			return fail.With(err, fail.Usage)
-		}
+	if err := o.check(); err != nil {
+		return err
 	}
 	w := &watcher{o: o, place: upPlace(o.Dirs)}
 	release, err := w.place.hold()
@@ -102,11 +99,10 @@ func collectors() (out []*metric.Collector) {
 
 // take is where this machine's own batches go: queued as any other, then shown.
 func (w *watcher) take(ctx context.Context, b *metric.Batch) error {
-	if err := enqueue(ctx, w.queue, b); err != nil {
+	if err := w.answers.Take(ctx, b); err != nil {
 		return err
 	}
 	w.marks.notice(b)
-	w.hub.Publish(b)
 	return nil
 }
 

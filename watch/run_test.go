@@ -222,8 +222,8 @@ func TestTwoServersOnOneStore(t *testing.T) {
 	defer stop()
 	dsn := "host=" + filepath.Join(s.dirs.State, "store", "s") + " port=5432 user=postgres dbname=postgres"
 	err := Run(ctx, Options{Dirs: testDirs(t), Listen: freeAddr(t), Store: dsn, NoCollect: true})
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
-		t.Errorf("a second server on the store: %v; want one that names the holder", err)
+	if err == nil || strings.Count(err.Error(), fmt.Sprintf("process %d", os.Getpid())) != 1 || fail.Code(err) != fail.Locked {
+		t.Errorf("a second server on the store: %v (exit %d); want one that names the holder once, and exit %d", err, fail.Code(err), fail.Locked)
 	}
 }
 

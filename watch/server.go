@@ -125,6 +125,9 @@ func (w *watcher) link(s *web.Server) error {
 		return err
 	}
 	text, err := w.place.link(r)
+	if errors.Is(err, auth.ErrDamaged) {
+		text, err = w.place.relink(r, w.o.Say)
+	}
 	if err != nil {
 		return err
 	}

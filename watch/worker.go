@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -180,10 +181,14 @@ func (w *worker) done(ctx context.Context, round []taken) {
 	defer w.mu.Unlock()
 	w.state.Stored += int64(points)
 	w.state.Batches += int64(len(round))
+	first := w.state.Last.IsZero()
 	w.state.Last = now
 	w.state.Lag = now.Sub(round[0].msg.Put()).Seconds()
-	if w.state.announced {
+	switch {
+	case w.state.announced && !first:
 		w.say(fmt.Sprintf("the store takes samples again, after %s", now.Sub(w.state.Since).Round(time.Second)))
+	case w.state.announced:
+		w.say("the store takes samples")
 	}
 	w.state.Trouble, w.state.Since, w.state.announced = "", time.Time{}, false
 }
@@ -198,7 +203,9 @@ func (w *worker) trouble(err error) {
 	w.state.Trouble = err.Error()
 	if !w.state.announced && time.Since(w.state.Since) > 2*time.Second {
 		w.state.announced = true
-		w.say("samples wait in the queue: " + err.Error())
+		if !errors.As(err, new(notOpen)) { // that was said
+			w.say("samples wait in the queue: " + words(err))
+		}
 	}
 }
 
