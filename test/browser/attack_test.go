@@ -60,7 +60,10 @@ func testHostileText(t *testing.T, s *site, chrome context.Context) {
 			b.open(s.postgres(b))
 			b.until("document.querySelector('[data-part=sessions]').textContent.includes('onerror')")
 		}
-		b.do(chromedp.Sleep(200_000_000))
+		if path == "/disks" { // the test is worth nothing where the text is not shown
+			b.until("[...document.querySelectorAll('.legend')].some(l => l.textContent.includes('onerror'))")
+		}
+		b.do(chromedp.Sleep(100_000_000))
 		if js[bool](b, "!!window.hacked || !!document.querySelector('img, main script')") {
 			t.Errorf("%s: what was stored ran, or became markup", path)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -21,23 +22,41 @@ func TestPages(t *testing.T) {
 	s := startSite(t)
 	chrome := chromium(t)
 	s.busy("report", `select pg_sleep(300)`)
+	s.ready(s.login(t, chrome))
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, *site, context.Context)
 	}{
-		{"start", testStart}, {"login", testLogin}, {"live", testLive}, {"weeks", testWeeks}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions},
-		{"looks", testLooks}, {"plan", testPlan}, {"text", testHostileText}, {"attacks", testAttacks},
+		{"login", testLogin}, {"live", testLive}, {"weeks", testWeeks}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions},
+		{"looks", testLooks}, {"plan", testPlan}, {"text", testHostileText}, {"attacks", testAttacks}, {"away", testAway},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, s, chrome) })
 	}
 }
 
-// testStart looks at the page before the store is there: it draws what comes
-// live.
-func testStart(t *testing.T, s *site, chrome context.Context) {
+// testAway takes the store away: the page stays up, says so, and draws what
+// comes live; when the store is back it says nothing more.
+func testAway(t *testing.T, s *site, chrome context.Context) {
 	b := s.login(t, chrome)
-	b.until("charts.all[0].u && charts.all[0].data[0].length > 2")
-	s.ready(b)
+	b.until(drawn)
+	if err := syscall.Kill(s.store.PID(), syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	b.untilIn(40*second, "document.querySelector('#status').textContent.includes('samples wait in the queue')")
+	b.open(s.url + "/host") // a page that never had an answer
+	b.untilIn(30*second, "charts.all[0].orphan && charts.all[0].u && charts.all[0].data[0].length > 3")
+	b.until("document.querySelector('#status').className === 'warn'")
+	if text := js[string](b, "document.querySelector('#status').textContent"); !strings.Contains(text, "The store is away for") {
+		t.Errorf("the status line: %s", text)
+	}
+	b.open(s.url + "/queue")
+	b.until("document.querySelector('[data-part=state]').textContent.includes('not lost')")
+	if err := s.store.Restart(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	b.untilIn(40*second, "document.querySelector('#status').textContent.startsWith('Connected')")
+	b.until("!document.querySelector('[data-part=state]').textContent.includes('not lost')")
+	b.quiet("Failed to load resource") // that is how a browser tells of an answer that is an error
 }
 
 func testLogin(t *testing.T, s *site, chrome context.Context) {

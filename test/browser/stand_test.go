@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -29,6 +30,7 @@ type site struct {
 	url   string
 	dirs  host.Dirs
 	pg    *pglocal.Server
+	store *pglocal.Server
 	token string // may write
 }
 
@@ -51,8 +53,11 @@ func startSite(t testing.TB) *site {
 	if s.pg, err = pglocal.Start(t.Context(), pglocal.Options{Name: "browser", Settings: map[string]string{"fsync": "off"}}); err != nil {
 		t.Fatal(err)
 	}
+	if s.store, err = pglocal.Start(t.Context(), pglocal.Options{Name: "store"}); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		if err := s.pg.Stop(); err != nil {
+		if err := errors.Join(s.pg.Stop(), s.store.Stop()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -82,7 +87,7 @@ func (s *site) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended, ready := make(chan error, 1), make(chan string, 1)
 	go func() {
-		ended <- watch.Run(ctx, watch.Options{Dirs: s.dirs, Version: "test", Host: "db1", Listen: addr, AllowChanges: true, Servers: []string{s.pg.DSN()}, Every: 3 * time.Second,
+		ended <- watch.Run(ctx, watch.Options{Dirs: s.dirs, Version: "test", Host: "db1", Listen: addr, AllowChanges: true, Store: s.store.DSN(), Servers: []string{s.pg.DSN()}, Every: 3 * time.Second,
 			Ready: func(link string) { ready <- link }})
 	}()
 	select {
