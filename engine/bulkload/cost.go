@@ -12,12 +12,14 @@ type Model struct {
 	CopyRow  float64            `json:"copy_row"`  // a row of any width
 	CopyByte float64            `json:"copy_byte"` // and each of its bytes
 	Insert   map[string]float64 `json:"insert"`    // one more entry in a standing index, by access method
+	Page     float64            `json:"page"`      // and a page of it that goes into the log whole: the first time after a checkpoint
 	Build    map[string]float64 `json:"build"`     // its part of building the index anew
 	CheckRow float64            `json:"check_row"` // a foreign key looked up row by row
 	Validate float64            `json:"validate"`  // and for all rows at once
 	Vacuum   float64            `json:"vacuum"`    // VACUUM ANALYZE, by row
 	Shared   float64            `json:"shared"`    // what each further connection adds, of one's speed
 	Fixed    float64            `json:"fixed"`     // seconds that dropping and making again costs at least
+	Start    float64            `json:"start"`     // seconds that any load costs: the journal, connections, first chunks
 }
 
 // Measured is the model in use.
@@ -27,6 +29,7 @@ func Measured() Model {
 		Insert:   map[string]float64{"btree": 2.2e-6, "hash": 2e-6, "gin": 8e-6, "gist": 15e-6, "spgist": 8e-6, "brin": 0.1e-6},
 		Build:    map[string]float64{"btree": 1.1e-6, "hash": 1.2e-6, "gin": 4e-6, "gist": 8e-6, "spgist": 5e-6, "brin": 0.15e-6},
 		CheckRow: 6e-6, Validate: 0.3e-6, Vacuum: 0.6e-6, Shared: 0.45, Fixed: 0.05,
+		Page: 30e-6, Start: 0.05,
 	}
 }
 
@@ -52,6 +55,10 @@ type load struct {
 	memory   int64 // what the server can cache, about
 }
 
+// newEntry is about the bytes of an index's entry while there are too few to
+// tell.
+const newEntry = 40.0
+
 // keep is the cost of the object standing while the rows come in.
 func (l load) keep(o Object) float64 {
 	switch o.Kind {
@@ -61,10 +68,27 @@ func (l load) keep(o Object) float64 {
 		return 0
 	}
 	per := of(l.m.Insert, o.Method)
-	if grown := float64(o.Bytes) * (1 + l.fresh/max(l.there, 1)); l.memory > 0 && grown > float64(l.memory) && o.Method != "brin" {
+	entry := newEntry
+	if l.there >= 1000 {
+		entry = float64(o.Bytes) / l.there
+	}
+	if grown := entry * (l.there + l.fresh); l.memory > 0 && grown > float64(l.memory) && o.Method != "brin" {
 		per *= 8 // each entry reads a page of its own
 	}
-	return l.fresh * per * depth(l.there+l.fresh) / l.m.speedup(l.conns)
+	s := l.fresh * per * depth(l.there+l.fresh)
+	if o.queues() { // one connection at a time
+		return s
+	}
+	return s/l.m.speedup(l.conns) + l.pages(o)*l.m.Page
+}
+
+// pages is how many pages of a standing index the new rows touch, if they come
+// in no order. New pages, those of BRIN and the list of GIN are next to nothing.
+func (l load) pages(o Object) float64 {
+	if l.there == 0 || o.Method == "brin" || o.Method == "gin" {
+		return 0
+	}
+	return min(float64(o.Bytes)/8192, l.fresh)
 }
 
 // build is the cost of making the object once all rows are there.

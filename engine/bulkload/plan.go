@@ -104,6 +104,9 @@ func makePlan(t Table, s Server, in Estimate, o Options) (*Plan, error) {
 		p.Connections = min(p.Connections, 2)
 		p.Chunk = p.chunk()
 		l.conns = p.Connections
+		for i := range p.Decisions {
+			p.Decisions[i].Keep = l.keep(p.Decisions[i].Object)
+		}
 	}
 	p.builders()
 	l.sessions = p.Sessions
@@ -162,9 +165,12 @@ func (p *Plan) chunk() int {
 // index that stands (its fastupdate).
 func (p *Plan) queues() bool {
 	return p.Table.Kind == "r" && slices.ContainsFunc(p.Decisions, func(d Decision) bool {
-		return !d.Drop && d.Object.Method == "gin" && !slowGIN.MatchString(d.Object.IndexDef)
+		return !d.Drop && d.Object.queues()
 	})
 }
+
+// queues says that new entries go through one list.
+func (o Object) queues() bool { return o.Method == "gin" && !slowGIN.MatchString(o.IndexDef) }
 
 var slowGIN = regexp.MustCompile(`fastupdate='?(off|false|no|0)\b`)
 
@@ -361,7 +367,7 @@ func (p *Plan) phases(l load) {
 	if len(p.Drops()) > 0 {
 		add("drop", 0.02, fmt.Sprintf("%d definitions stored first", len(p.Drops())))
 	}
-	add("copy", l.copy()+kept, fmt.Sprintf("%s, %d connections", p.Way, p.Connections))
+	add("copy", l.m.Start+l.copy()+kept, fmt.Sprintf("%s, %d connections", p.Way, p.Connections))
 	if len(indexes) > 0 {
 		add("build", l.rebuild(indexes), fmt.Sprintf("%d sessions, maintenance_work_mem %s, %d workers each", p.Sessions, unit.Bytes(p.Memory), p.Workers))
 	}
