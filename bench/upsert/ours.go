@@ -154,7 +154,7 @@ func parts() []comparison {
 		out = append(out, comparison{name: "documents of " + strconv.Itoa(size), setup: standard(size), arms: []arm{ours("ours", upsert.Auto, batch, size, permuted), handUnnest(batch, size), handStaging(batch, size)},
 			pairs: []ratio{{Ours: "ours", Peer: "best", Goal: 0.95}}})
 	}
-	return append(out, splitPart(), indexedPart())
+	return append(out, fillPart(true), fillPart(false), splitPart(), indexedPart())
 }
 
 // forms compares our own strategies: what Auto begins with was chosen so.
