@@ -45,8 +45,7 @@ connections is measured while it runs.
 Bad records (not JSON, key missing, NUL in text, a number out of range, too long)
 stop the run, or go to --rejects FILE with line and reason. What is acknowledged
 is printed at the end and kept in --checkpoint FILE, with which the same command
-goes on where it was: no record is lost, some may be written twice, which changes
-nothing but in mode add.
+goes on where it was: no record is lost, and in mode add none is added twice.
 
 --durability says what an acknowledged row survives: memory (UNLOGGED table, until
 a crash of the server), async (all but the last moments before one), local (a crash
