@@ -29,6 +29,8 @@ type checkpoint struct {
 	Done   bool                `json:"complete"`
 	// Source is this run's name in the database, in mode add.
 	Source string `json:"source,omitempty"`
+	// Key, for Source, are the key's columns: they decide which notes are a row's.
+	Key []Field `json:"key,omitempty"`
 	// Ends, for Source, is where inputs ended when the next one was begun.
 	Ends map[string]int64 `json:"ends,omitempty"`
 
@@ -62,10 +64,12 @@ func (r *run) resume() error {
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
+	if err == nil {
+		err = r.name()
+	}
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", r.o.Checkpoint, err)
 	}
-	r.name()
 	c.Format, c.Schema, c.Table, c.Inputs, c.Done = checkpointFormat, 1, r.o.Into, r.o.Inputs, false
 	r.acked = c.At
 	if c.At != (Position{}) {
@@ -77,20 +81,22 @@ func (r *run) resume() error {
 
 // name has the database keep, in mode add, which rows are in: the checkpoint is
 // always behind.
-func (r *run) name() {
+func (r *run) name() error {
 	c := &r.saved
 	if r.o.Upsert.Mode != upsert.Add {
-		return
+		return nil
 	}
+	named := func(a, b Field) bool { return a.Name == b.Name && a.source() == b.source() }
 	if c.Source == "" {
 		if c.At != (Position{}) && !c.Done {
 			r.o.say("checkpoint %s is of an older version: what was added behind it, if that run was killed, is added again this once", r.o.Checkpoint)
 		}
 		c.Source = rand.Text()
-	} else {
-		r.o.Upsert.Resumed = !c.Done
+	} else if r.o.Upsert.Resumed = !c.Done; !slices.EqualFunc(c.Key, r.o.Key, named) {
+		return fail.Hint(errors.New("it is of a run with another key"), "give the same --key, in the same order, or remove it to begin anew")
 	}
-	r.o.Upsert.Source = c.Source
+	r.o.Upsert.Source, c.Key = c.Source, r.o.Key
+	return nil
 }
 
 func (c *checkpoint) load(raw []byte, o Options) error {

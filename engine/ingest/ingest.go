@@ -308,13 +308,18 @@ func (r *run) finish(ctx context.Context, at *Position, cause error) error {
 	}
 	var errs []error
 	flushed := r.writer.Flush(last)
+	if n := r.writer.Stats().Known; n > 0 {
+		r.o.say("%d rows behind the checkpoint were in already and were not added again", n)
+	}
 	r.done = flushed == nil && cause == nil
 	if flushed == nil && at != nil {
 		r.reached = at
 	}
 	errs = append(errs, r.save())
 	if r.done && errs[0] == nil && r.o.Upsert.Source != "" {
-		errs = append(errs, r.writer.Forget(last))
+		if err := r.writer.Forget(last); err != nil {
+			r.o.say("all is in, but notes of it are left, which do no harm: %v", err)
+		}
 	}
 	errs = append(errs, r.writer.Close(last), r.rejects.Close())
 	r.tell()

@@ -21,6 +21,7 @@ import (
 
 	"headroom/engine/ingest"
 	"headroom/engine/upsert"
+	"headroom/fail"
 	"headroom/testkit/need"
 )
 
@@ -257,6 +258,10 @@ func TestOldCheckpointOpens(t *testing.T) {
 	}
 	if got := ask(t, conn, "select sum(n)::text from old_checkpoint"); got != "3" {
 		t.Error(got)
+	}
+	o.Key = fields(t, "id=n")
+	if _, err = run(t, in, o); err == nil || !strings.Contains(err.Error(), "another key") || fail.HintOf(err) == "" {
+		t.Error(err)
 	}
 }
 
