@@ -48,7 +48,8 @@ type house struct {
 	store  *store.Store
 	why    error // why store is nil
 	server *pglocal.Server
-	gone   chan struct{} // the open store's tables are not there any more
+	known  func(ids []int64) // told of the series that an opened store has; may be nil
+	gone   chan struct{}     // the open store's tables are not there any more
 }
 
 func newHouse(o Options) *house {
@@ -167,6 +168,11 @@ func (h *house) open(ctx context.Context) (*store.Store, error) {
 	s, err := store.Open(ctx, store.Options{DSN: dsn, Retention: keep, Holder: holder(h.o.Host), Log: h.say})
 	if err != nil {
 		return nil, err
+	}
+	if ids, err := s.IDs(ctx); err != nil {
+		h.say("note: the store's series count as new until they come: " + err.Error())
+	} else if h.known != nil {
+		h.known(ids)
 	}
 	h.set(s, nil)
 	return s, nil

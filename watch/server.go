@@ -30,6 +30,7 @@ func (w *watcher) server() (*web.Server, error) {
 	parts := w.parts()
 	answers := api.New(parts)
 	w.answers = answers
+	w.house.known = answers.Know
 	return web.New(web.Options{
 		Listen: w.o.Listen, CertFile: w.o.Cert, KeyFile: w.o.Key, Hosts: w.o.Hosts,
 		API: answers, Pages: page.New(page.Options{Parts: parts, AllowChanges: w.o.AllowChanges, Sessions: w.sessions}),
