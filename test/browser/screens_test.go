@@ -57,6 +57,9 @@ func TestScreens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if png, err = shrink(png); err != nil {
+				t.Fatal(err)
+			}
 			if err := os.WriteFile(filepath.Join(dir, s.name+"-"+kind.name+".png"), png, 0o644); err != nil {
 				t.Fatal(err)
 			}

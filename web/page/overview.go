@@ -58,13 +58,16 @@ func (d overviewData) Health() health {
 		raise("bad")
 		parts = append(parts, plural(n, "danger", "dangers"))
 	}
-	short := map[string]int{}
+	short, first := map[string]int{}, map[string]string{}
 	for _, r := range d.Resources() {
+		if l := r.Level(); short[l] == 0 {
+			first[l] = fmt.Sprintf(" (%s %s)", strings.TrimSpace(r.Name+" "+r.What), percent(r.Hour))
+		}
 		short[r.Level()]++
 	}
 	if n := short["bad"]; n > 0 {
 		raise("bad")
-		parts = append(parts, plural(n, "resource almost used up", "resources almost used up"))
+		parts = append(parts, plural(n, "resource almost used up", "resources almost used up")+first["bad"])
 	}
 	if n := count[check.Warning]; n > 0 {
 		raise("warn")
@@ -72,7 +75,7 @@ func (d overviewData) Health() health {
 	}
 	if n := short["warn"]; n > 0 {
 		raise("warn")
-		parts = append(parts, plural(n, "resource runs short", "resources run short"))
+		parts = append(parts, plural(n, "resource runs short", "resources run short")+first["warn"])
 	}
 	if why := d.silent(); why != "" {
 		raise("unknown")
@@ -130,6 +133,12 @@ func (d overviewData) Worst() []finding {
 	all := d.Findings()
 	return all[:min(5, len(all))]
 }
+
+// Others is how many resources are not among the scarcest shown.
+func (d overviewData) Others() int { return max(0, len(d.Resources())-8) }
+
+// Looked says whether the checks were put at least once.
+func (d overviewData) Looked() bool { return len(d.inspections()) > 0 }
 
 // More is how many findings are not among the worst.
 func (d overviewData) More() int { return max(0, len(d.Findings())-5) }

@@ -90,6 +90,9 @@ func (r resource) Outlook() string {
 	return r.Forecast.String()
 }
 
+// Swings says whether the busiest hour was much above now.
+func (r resource) Swings() bool { return r.Busiest > r.Used+0.1 }
+
 // Level says how bad it is: "", warn, bad.
 func (r resource) Level() string {
 	soon := func(d time.Duration) bool { return r.Forecast.Likely > 0 && r.Forecast.Likely < d }
