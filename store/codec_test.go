@@ -13,7 +13,7 @@ import (
 // numbers draws columns as machines make them, and hostile ones.
 func numbers(r *rapid.T) []int64 {
 	n := rapid.IntRange(0, 200).Draw(r, "n")
-	kind := rapid.SampledFrom([]string{"any", "small", "steps", "ramp", "equal"}).Draw(r, "kind")
+	kind := rapid.SampledFrom([]string{"any", "small", "steps", "ramp", "equal", "missed"}).Draw(r, "kind")
 	start, step := rapid.Int64().Draw(r, "start"), rapid.Int64Range(-1<<40, 1<<40).Draw(r, "step")
 	out := make([]int64, n)
 	for i := range out {
@@ -26,6 +26,11 @@ func numbers(r *rapid.T) []int64 {
 			out[i] = start>>4 + int64(i)*step + rapid.Int64Range(0, 9).Draw(r, "x")
 		case "ramp":
 			out[i] = start>>8 + int64(i)*step
+		case "missed":
+			out[i] = start>>8 + int64(i)*10_000
+			if i > n/2 {
+				out[i] += step >> 20
+			}
 		case "equal":
 			out[i] = start
 		}
@@ -108,4 +113,20 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("%d values of %d", len(got), n)
 		}
 	})
+}
+
+// TestMissedRoundIsCheap: times of an hour in which rounds were missed take
+// hardly more than those of a whole hour.
+func TestMissedRoundIsCheap(t *testing.T) {
+	var v []int64
+	at := int64(0)
+	for i := range 360 {
+		if at += 10_000; i == 100 || i == 250 {
+			at += 34_000
+		}
+		v = append(v, at)
+	}
+	if n := len(packInts(nil, v)); n > 180 {
+		t.Errorf("%d bytes", n)
+	}
 }

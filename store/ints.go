@@ -3,24 +3,27 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"math/bits"
+	"slices"
 )
 
 // A column of whole numbers, packed so that plain SQL can read it, too
 // (headroom._ints):
 //
-//	head    1 byte: order (bits 0–1), flat (bit 2)
+//	head    1 byte: order (bits 0–1), flat (bit 2), signed (bit 3)
 //	fields  order 1: the first number; order 2: the first number and the first difference
-//	base    the least of the differences of that order (order 0: of the numbers)
+//	base    the least of the differences of that order (order 0: of the numbers);
+//	        signed: the one that most of them are
 //	widths  unless flat: one byte for each block of 32 differences, bits for one of them
-//	bits    unless flat: difference minus base, most significant bit first, blocks without a gap
+//	bits    unless flat: difference minus base, most significant bit first, blocks without a gap;
+//	        signed: 2x for x ≥ 0, -2x-1 for x < 0, so that one missed round costs its own block only
 //
 // A field is a length byte (0 to 8) and so many bytes of a big-endian two's
 // complement. How many numbers there are is kept by whoever keeps the column.
 const (
-	intsBlock = 32
-	intsFlat  = 4
+	intsBlock  = 32
+	intsFlat   = 4
+	intsSigned = 8
 )
 
 var errPacked = errors.New("packed numbers are damaged")
@@ -32,25 +35,23 @@ func packInts(dst []byte, v []int64) []byte {
 	}
 	var room [2][64]int64 // most columns are short: no garbage for them
 	var buf [2][]int64
-	best, diffs := measure(v, 0)
-	order, cur := 0, v
-	for o := 1; o <= 2 && o < len(v); o++ {
+	best, diffs, order := shapeOf(v, 0), v, 0
+	for o, cur := 1, v; o <= 2 && o < len(v); o++ {
 		next, ok := differences(room[o-1][:0], cur)
 		if !ok {
 			break
 		}
 		buf[o-1], cur = next, next
-		if m, _ := measure(cur, o); m < best {
-			best, order, diffs = m, o, cur
+		if x := shapeOf(cur, o); x.cost < best.cost {
+			best, diffs, order = x, cur, o
 		}
 	}
-	if order == 0 {
-		diffs = v
-	}
-	base, flat := least(diffs)
 	head := byte(order)
-	if flat {
+	if best.flat {
 		head |= intsFlat
+	}
+	if best.signed {
+		head |= intsSigned
 	}
 	dst = append(dst, head)
 	if order > 0 {
@@ -59,11 +60,11 @@ func packInts(dst []byte, v []int64) []byte {
 	if order > 1 {
 		dst = appendField(dst, buf[0][0])
 	}
-	dst = appendField(dst, base)
-	if flat {
+	dst = appendField(dst, best.base)
+	if best.flat {
 		return dst
 	}
-	return appendBits(dst, diffs, base)
+	return appendBits(dst, diffs, best)
 }
 
 // differences appends v[i+1]-v[i]; not ok if one overflows.
@@ -81,54 +82,89 @@ func differences(d, v []int64) ([]int64, bool) {
 	return d, true
 }
 
-// measure is about how many bits the numbers take at an order.
-func measure(v []int64, order int) (int, []int64) {
-	base, flat := least(v)
-	cost := order * 24
-	if flat {
-		return cost, v
+// shape is how numbers are laid out, and about how many bits that takes.
+type shape struct {
+	base         int64
+	flat, signed bool
+	cost         int
+}
+
+// shapeOf finds the better base: the least number, or the commonest.
+func shapeOf(v []int64, order int) shape {
+	lo, hi := slices.Min(v), slices.Max(v)
+	x := shape{base: lo, flat: lo == hi, cost: order * 24}
+	if x.flat {
+		return x
 	}
+	small := hi-lo >= 0 && hi-lo < 1<<60
+	if hi-lo < 0 { // a span of more than 63 bits
+		x.base = 0
+	}
+	x.cost += x.bits(v)
+	if small {
+		y := shape{base: commonest(v), signed: true, cost: order * 24}
+		if y.cost += y.bits(v); y.cost < x.cost {
+			return y
+		}
+	}
+	return x
+}
+
+// commonest is the number that more than half are, if there is such a one.
+func commonest(v []int64) int64 {
+	best, votes := v[0], 0
+	for _, x := range v {
+		switch {
+		case x == best:
+			votes++
+		case votes == 0:
+			best, votes = x, 1
+		default:
+			votes--
+		}
+	}
+	return best
+}
+
+func (x *shape) bits(v []int64) int {
+	cost := 0
 	for len(v) > 0 {
 		n := min(intsBlock, len(v))
-		cost += 8 + n*width(v[:n], base)
+		cost += 8 + n*x.width(v[:n])
 		v = v[n:]
 	}
-	return cost, v
+	return cost
 }
 
-// least is the base: the least number, or 0 where the span is more than 63 bits.
-func least(v []int64) (base int64, flat bool) {
-	lo, hi := v[0], v[0]
-	for _, x := range v[1:] {
-		lo, hi = min(lo, x), max(hi, x)
+func (x *shape) word(n int64) uint64 {
+	n -= x.base
+	if x.signed {
+		return uint64(n<<1 ^ n>>63)
 	}
-	if lo < 0 && hi > math.MaxInt64+lo {
-		return 0, false
-	}
-	return lo, lo == hi
+	return uint64(n)
 }
 
-func width(v []int64, base int64) int {
+func (x *shape) width(v []int64) int {
 	var all uint64
-	for _, x := range v {
-		all |= uint64(x - base)
+	for _, n := range v {
+		all |= x.word(n)
 	}
 	return bits.Len64(all)
 }
 
-func appendBits(dst []byte, v []int64, base int64) []byte {
+func appendBits(dst []byte, v []int64, x shape) []byte {
 	at := len(dst)
 	for i := 0; i < len(v); i += intsBlock {
-		dst = append(dst, byte(width(v[i:min(i+intsBlock, len(v))], base)))
+		dst = append(dst, byte(x.width(v[i:min(i+intsBlock, len(v))])))
 	}
 	var acc uint64 // the high `have` bits are to be written
 	have := 0
-	for i, x := range v {
+	for i, n := range v {
 		w := int(dst[at+i/intsBlock])
 		if w == 0 {
 			continue
 		}
-		u := uint64(x-base) << (64 - w)
+		u := x.word(n) << (64 - w)
 		acc |= u >> have
 		if have+w < 64 {
 			have += w
@@ -176,7 +212,7 @@ func unpackInts(dst []int64, src []byte, n int) ([]int64, error) {
 	if len(src) == 0 || n < 0 {
 		return dst, errPacked
 	}
-	order, flat := int(src[0]&3), src[0]&intsFlat != 0
+	order, flat, signed := int(src[0]&3), src[0]&intsFlat != 0, src[0]&intsSigned != 0
 	src = src[1:]
 	var f [3]int64 // first number, first difference, base; what is missing is 0
 	var err error
@@ -202,7 +238,7 @@ func unpackInts(dst []int64, src []byte, n int) ([]int64, error) {
 	if order > 1 {
 		dst = append(dst, f[0]+f[1])
 	}
-	if dst, err = unpackBits(dst, src, n-order, f[2], flat); err != nil {
+	if dst, err = unpackBits(dst, src, n-order, f[2], flat, signed); err != nil {
 		return dst[:start], err
 	}
 	integrate(dst[start:], order)
@@ -223,7 +259,7 @@ func integrate(v []int64, order int) {
 	}
 }
 
-func unpackBits(dst []int64, src []byte, n int, base int64, flat bool) ([]int64, error) {
+func unpackBits(dst []int64, src []byte, n int, base int64, flat, signed bool) ([]int64, error) {
 	if flat {
 		for range n {
 			dst = append(dst, base)
@@ -247,7 +283,11 @@ func unpackBits(dst []int64, src []byte, n int, base int64, flat bool) ([]int64,
 	}
 	r := bitReader{src: src}
 	for i := range n {
-		dst = append(dst, base+int64(r.take(int(widths[i/intsBlock]))))
+		u := r.take(int(widths[i/intsBlock]))
+		if signed {
+			u = u>>1 ^ -(u & 1)
+		}
+		dst = append(dst, base+int64(u))
 	}
 	return dst, nil
 }

@@ -15,6 +15,7 @@ language plpgsql immutable strict parallel safe set search_path = pg_catalog as 
 declare
 	kind   integer := get_byte(data, pos) & 3;
 	flat   boolean := get_byte(data, pos) & 4 > 0;
+	signed boolean := get_byte(data, pos) & 8 > 0;
 	p      integer := pos + 1;
 	head   bigint[] := '{}';
 	base   bigint;
@@ -36,13 +37,13 @@ begin
 		d := array_fill(base, array[m]);
 	else
 		bits := ('x' || encode(substring(data from p + blocks + 1), 'hex'))::varbit;
-		select array_agg(case when w.wide = 0 then base else
-				base + (substring(bits from w.start + i * w.wide + 1 for w.wide)::bit(64) >> (64 - w.wide))::bigint end order by b, i)
+		select array_agg(base + case when signed then (u >> 1) # -(u & 1) else u end order by b, i)
 		into d
+		from (select b, i, case when w.wide = 0 then 0 else (substring(bits from w.start + i * w.wide + 1 for w.wide)::bit(64) >> (64 - w.wide))::bigint end as u
 		from (select b, get_byte(data, p + b) as wide,
 				32 * (sum(get_byte(data, p + b)) over (order by b) - get_byte(data, p + b))::integer as start
 			from generate_series(0, blocks - 1) b) w,
-			generate_series(0, least(32, m - 32 * w.b) - 1) i;
+			generate_series(0, least(32, m - 32 * w.b) - 1) i) x;
 	end if;
 	if kind = 2 then
 		select head[1] || array_agg((head[1] + s)::bigint order by i) into d
@@ -102,15 +103,17 @@ comment on function headroom.sketch_quantile(bytea, double precision) is 'the va
 
 -- +goose StatementBegin
 create function headroom.series_points(id bigint, since timestamptz, until timestamptz) returns table (at timestamptz, value float8)
-language sql stable parallel safe set search_path = pg_catalog as $$
+language sql stable parallel safe rows 5000 set search_path = pg_catalog as $$
 	select r.at + u.t * interval '1 ms', u.v
 	from headroom.store_raw r, unnest(headroom._store_ints(r.times, r.n), headroom._store_floats(r.vals, r.n)) u(t, v)
 	where r.series = id and r.at >= since - interval '1 hour' and r.at < until
 		and r.at + u.t * interval '1 ms' >= since and r.at + u.t * interval '1 ms' < until
 	union all
-	select timestamptz 'epoch' + u.at * interval '1 ms', u.value
-	from (select * from headroom.store_hot_0 union all select * from headroom.store_hot_1) h, unnest(h.series, h.at, h.value) u(series, at, value)
-	where u.series = id and timestamptz 'epoch' + u.at * interval '1 ms' >= since and timestamptz 'epoch' + u.at * interval '1 ms' < until
+	(select distinct on (x.at) timestamptz 'epoch' + x.at * interval '1 ms', x.value
+	from (select h.seq, u.* from (select * from headroom.store_hot_0 union all select * from headroom.store_hot_1) h,
+		rows from (unnest(h.series, h.at, h.value)) with ordinality u(series, at, value, place)) x
+	where x.series = id and timestamptz 'epoch' + x.at * interval '1 ms' >= since and timestamptz 'epoch' + x.at * interval '1 ms' < until
+	order by x.at, x.seq desc, x.place desc)
 $$;
 -- +goose StatementEnd
 comment on function headroom.series_points(bigint, timestamptz, timestamptz) is 'points of one series from since to before until';
@@ -142,17 +145,20 @@ create view headroom.minute as
 	select m.series, m.day, b.at, b.count, b.sum, b.min, b.max, b.last, b.increase
 	from headroom.store_minute m, headroom._store_buckets(m.day, interval '1 minute', m.n, m.slots, m.counts, m.sums, m.mins, m.maxs, m.lasts, m.firsts, m.incs) b
 	union all
-	select series, day, at, count(*), sum(value), min(value), max(value), (array_agg(value order by t desc))[1], case when bool_or(counter) then coalesce(sum(rise), 0) end
-	from (
-		select p.series, (p.at at time zone 'UTC')::date as day, date_trunc('minute', p.at at time zone 'UTC') at time zone 'UTC' as at, p.at as t, p.value,
-			s.name ~ '_(total|bucket)$' as counter,
-			case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
-		from headroom.point p join headroom.series s on s.id = p.series
-		where not exists (select from headroom.store_minute m where m.series = p.series and m.day = (p.at at time zone 'UTC')::date)
-		window w as (partition by p.series, (p.at at time zone 'UTC')::date, date_trunc('minute', p.at at time zone 'UTC') at time zone 'UTC' order by p.at)
-	) o
-	group by series, day, at;
-comment on view headroom.minute is 'Minutes: packed where the day is over, else made of the points. Conditions on series and day are fast. increase: of counters, within the minute';
+	select s.id, o.day, o.at, o.count, o.sum, o.min, o.max, o.last, case when s.name ~ '_(total|bucket)$' then o.rise end
+	from headroom.series s, lateral (
+		select day, at, count(*) as count, sum(value) as sum, min(value) as min, max(value) as max, (array_agg(value order by t desc))[1] as last, max(t) as last_at,
+			coalesce(sum(rise), 0) as rise
+		from (
+			select t::date as day, date_trunc('minute', t) at time zone 'UTC' as at, p.at as t, p.value,
+				case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
+			from (select at, at at time zone 'UTC' as t, value from headroom.series_points(s.id, (select coalesce(rolled::timestamp at time zone 'UTC', '-infinity') from headroom.store_state), 'infinity')) p
+			where not exists (select from headroom.store_minute m where m.series = s.id and m.day = p.t::date)
+			window w as (partition by date_trunc('minute', t) order by p.at)
+		) q
+		group by day, at
+	) o;
+comment on view headroom.minute is 'Minutes: packed where the day is over, else made of the points. series = a number is fast, a join reads all: use the function for that. increase: of counters, within the minute';
 
 create view headroom.hour as
 	select h.series, h.day, b.at, b.count, b.sum, b.min, b.max, b.last, b.increase,
@@ -163,20 +169,20 @@ create view headroom.hour as
 		rows from (headroom._store_buckets(h.day, interval '1 hour', h.n, h.slots, h.counts, h.sums, h.mins, h.maxs, h.lasts, h.firsts, h.incs))
 			with ordinality b(at, count, sum, min, max, last, first, increase, i)
 	union all
-	select series, day, at, count(*), sum(value), min(value), max(value), (array_agg(value order by t desc))[1], case when bool_or(counter) then coalesce(sum(rise), 0) end,
-		case when not bool_or(counter) then percentile_disc(0.5) within group (order by value) end,
-		case when not bool_or(counter) then percentile_disc(0.95) within group (order by value) end,
-		case when not bool_or(counter) then percentile_disc(0.99) within group (order by value) end
-	from (
-		select p.series, (p.at at time zone 'UTC')::date as day, date_trunc('hour', p.at at time zone 'UTC') at time zone 'UTC' as at, p.at as t, p.value,
-			s.name ~ '_(total|bucket)$' as counter,
-			case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
-		from headroom.point p join headroom.series s on s.id = p.series
-		where not exists (select from headroom.store_hour m where m.series = p.series and m.day = (p.at at time zone 'UTC')::date)
-		window w as (partition by p.series, (p.at at time zone 'UTC')::date, date_trunc('hour', p.at at time zone 'UTC') at time zone 'UTC' order by p.at)
-	) o
-	group by series, day, at;
-comment on view headroom.hour is 'Hours: packed where the day is over, else made of the points. Conditions on series and day are fast. Quantiles are of gauges, to within 2 % where packed';
+	select s.id, o.day, o.at, o.count, o.sum, o.min, o.max, o.last, case when s.name ~ '_(total|bucket)$' then o.rise end, case when s.name !~ '_(total|bucket)$' then o.p50 end, case when s.name !~ '_(total|bucket)$' then o.p95 end, case when s.name !~ '_(total|bucket)$' then o.p99 end
+	from headroom.series s, lateral (
+		select day, at, count(*) as count, sum(value) as sum, min(value) as min, max(value) as max, (array_agg(value order by t desc))[1] as last, max(t) as last_at,
+			coalesce(sum(rise), 0) as rise, percentile_disc(0.5) within group (order by value) as p50, percentile_disc(0.95) within group (order by value) as p95, percentile_disc(0.99) within group (order by value) as p99
+		from (
+			select t::date as day, date_trunc('hour', t) at time zone 'UTC' as at, p.at as t, p.value,
+				case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
+			from (select at, at at time zone 'UTC' as t, value from headroom.series_points(s.id, (select coalesce(rolled::timestamp at time zone 'UTC', '-infinity') from headroom.store_state), 'infinity')) p
+			where not exists (select from headroom.store_hour m where m.series = s.id and m.day = p.t::date)
+			window w as (partition by date_trunc('hour', t) order by p.at)
+		) q
+		group by day, at
+	) o;
+comment on view headroom.hour is 'Hours: packed where the day is over, else made of the points. series = a number is fast, a join reads all: use the function for that. Quantiles are of gauges, to within 2 % where packed';
 
 create view headroom.day as
 	select series, day, day::timestamp at time zone 'UTC' as at, count, sum, min, max, last, last_at, increase,
@@ -185,20 +191,44 @@ create view headroom.day as
 		coalesce(headroom.sketch_quantile(sketch, 0.99), case when min = max then min end) as p99
 	from headroom.store_day
 	union all
-	select series, day, at, count(*), sum(value), min(value), max(value), (array_agg(value order by t desc))[1], max(t), case when bool_or(counter) then coalesce(sum(rise), 0) end,
-		case when not bool_or(counter) then percentile_disc(0.5) within group (order by value) end,
-		case when not bool_or(counter) then percentile_disc(0.95) within group (order by value) end,
-		case when not bool_or(counter) then percentile_disc(0.99) within group (order by value) end
-	from (
-		select p.series, (p.at at time zone 'UTC')::date as day, date_trunc('day', p.at at time zone 'UTC') at time zone 'UTC' as at, p.at as t, p.value,
-			s.name ~ '_(total|bucket)$' as counter,
-			case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
-		from headroom.point p join headroom.series s on s.id = p.series
-		where not exists (select from headroom.store_day m where m.series = p.series and m.day = (p.at at time zone 'UTC')::date)
-		window w as (partition by p.series, (p.at at time zone 'UTC')::date, date_trunc('day', p.at at time zone 'UTC') at time zone 'UTC' order by p.at)
-	) o
-	group by series, day, at;
+	select s.id, o.day, o.at, o.count, o.sum, o.min, o.max, o.last, o.last_at, case when s.name ~ '_(total|bucket)$' then o.rise end, case when s.name !~ '_(total|bucket)$' then o.p50 end, case when s.name !~ '_(total|bucket)$' then o.p95 end, case when s.name !~ '_(total|bucket)$' then o.p99 end
+	from headroom.series s, lateral (
+		select day, at, count(*) as count, sum(value) as sum, min(value) as min, max(value) as max, (array_agg(value order by t desc))[1] as last, max(t) as last_at,
+			coalesce(sum(rise), 0) as rise, percentile_disc(0.5) within group (order by value) as p50, percentile_disc(0.95) within group (order by value) as p95, percentile_disc(0.99) within group (order by value) as p99
+		from (
+			select t::date as day, date_trunc('day', t) at time zone 'UTC' as at, p.at as t, p.value,
+				case when p.value >= lag(p.value) over w then p.value - lag(p.value) over w when lag(p.value) over w is not null then p.value end as rise
+			from (select at, at at time zone 'UTC' as t, value from headroom.series_points(s.id, (select coalesce(rolled::timestamp at time zone 'UTC', '-infinity') from headroom.store_state), 'infinity')) p
+			where not exists (select from headroom.store_day m where m.series = s.id and m.day = p.t::date)
+			window w as (partition by date_trunc('day', t) order by p.at)
+		) q
+		group by day, at
+	) o;
 comment on view headroom.day is 'Days (UTC): rolled up where they are over, else made of the points so far. Quantiles are of gauges, to within 2 % where rolled up';
+
+-- +goose StatementBegin
+create function headroom.series_minutes(id bigint, since timestamptz, until timestamptz) returns table (at timestamptz, count bigint, sum float8, min float8, max float8, last float8, increase float8)
+language sql stable parallel safe rows 1000 set search_path = pg_catalog set timezone = 'UTC' as $$
+	select at, count, sum, min, max, last, increase from headroom.minute where series = id and day >= since::date and day <= until::date and at >= since and at < until
+$$;
+-- +goose StatementEnd
+comment on function headroom.series_minutes(bigint, timestamptz, timestamptz) is 'minutes of one series that begin from since to before until';
+
+-- +goose StatementBegin
+create function headroom.series_hours(id bigint, since timestamptz, until timestamptz) returns table (at timestamptz, count bigint, sum float8, min float8, max float8, last float8, increase float8, p50 float8, p95 float8, p99 float8)
+language sql stable parallel safe rows 1000 set search_path = pg_catalog set timezone = 'UTC' as $$
+	select at, count, sum, min, max, last, increase, p50, p95, p99 from headroom.hour where series = id and day >= since::date and day <= until::date and at >= since and at < until
+$$;
+-- +goose StatementEnd
+comment on function headroom.series_hours(bigint, timestamptz, timestamptz) is 'hours of one series that begin from since to before until';
+
+-- +goose StatementBegin
+create function headroom.series_days(id bigint, since timestamptz, until timestamptz) returns table (at timestamptz, count bigint, sum float8, min float8, max float8, last float8, increase float8, p50 float8, p95 float8, p99 float8)
+language sql stable parallel safe rows 1000 set search_path = pg_catalog set timezone = 'UTC' as $$
+	select at, count, sum, min, max, last, increase, p50, p95, p99 from headroom.day where series = id and day >= since::date and day <= until::date and at >= since and at < until
+$$;
+-- +goose StatementEnd
+comment on function headroom.series_days(bigint, timestamptz, timestamptz) is 'days of one series that begin from since to before until';
 
 create view headroom.mark as select at, kind, host, key, text, link from headroom.store_mark;
 comment on view headroom.mark is 'What happened: changes, trials, restarts, gaps';
