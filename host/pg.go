@@ -132,6 +132,16 @@ func connectHint(err error, cfg *pgx.ConnConfig) error {
 	return fail.Hint(out, "see the server's own words above")
 }
 
+// Plainly is err with a failed connection in it told on one line, in the
+// server's or the kernel's own words. Other errors come back as they are.
+func Plainly(err error) error {
+	var ce *pgconn.ConnectError
+	if !errors.As(err, &ce) {
+		return err
+	}
+	return &told{strings.Replace(err.Error(), ce.Error(), "connect as "+ce.Config.User+": "+plain(ce).Error(), 1), err}
+}
+
 // places names each address that is tried, in order.
 func places(cfg *pgx.ConnConfig) (out []string) {
 	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}, cfg.Fallbacks...)
