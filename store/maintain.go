@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"headroom/host"
 )
 
 const (
@@ -49,7 +51,7 @@ func (s *Store) Run(ctx context.Context) {
 func (s *Store) Maintain(ctx context.Context) error {
 	s.mmu.Lock()
 	defer s.mmu.Unlock()
-	err := s.pass(ctx)
+	err := host.Plainly(s.pass(ctx))
 	s.emu.Lock()
 	defer s.emu.Unlock()
 	s.passError = err

@@ -36,7 +36,7 @@ func (s *Store) Write(ctx context.Context, batches []*metric.Batch) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	err := s.write(ctx, batches)
-	if err != nil && missing(err) { // dropped by somebody: make it anew, once
+	if err != nil && missing(err) && s.writer != nil { // dropped by somebody: make it anew, once
 		if err = s.restoreTables(ctx); err == nil {
 			err = s.write(ctx, batches)
 		}
@@ -51,9 +51,6 @@ func (s *Store) Write(ctx context.Context, batches []*metric.Batch) error {
 }
 
 func (s *Store) restoreTables(ctx context.Context) error {
-	if s.writer == nil {
-		return transient(errors.New("the connection was lost"))
-	}
 	if err := s.ensure(ctx); err != nil {
 		return err
 	}
