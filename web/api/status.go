@@ -164,6 +164,9 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	if j.StoreIs != "" {
 		j.Wrong = append(j.Wrong, "the store: "+j.StoreIs)
 	}
+	if st, ok := j.Store.(storeJSON); ok && st.Problem != "" {
+		j.Wrong = append(j.Wrong, "the store takes samples but is not in order: "+st.Problem)
+	}
 	c := &a.counts
 	j.Ingest = ingestJSON{c.points.Load(), c.rejected.Load(), c.stale.Load(), c.batches.Load(), a.book.size(), a.Limits.Series}
 	series, points, refused := a.Hub.Kept()
