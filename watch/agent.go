@@ -95,9 +95,14 @@ func (o AgentOptions) token() (string, error) {
 	}
 	b, err := os.ReadFile(o.TokenFile)
 	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
+		return "", fail.Hint(fmt.Errorf("read the token: %w", err), "--token-file names a file with what \"headroom up token create NAME --scope write\" printed over there")
 	}
-	return strings.TrimSpace(string(b)), nil
+	words := strings.Fields(string(b))
+	if len(words) != 1 {
+		return "", fail.Hint(fmt.Errorf("read the token: %s holds %d words and not one token", o.TokenFile, len(words)),
+			"put into it what \"headroom up token create NAME --scope write\" printed over there")
+	}
+	return words[0], nil
 }
 
 // tokenOr is token for a request: one that cannot be read now is sent as none,

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -33,14 +34,32 @@ func TestDroppedSchemaIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.WithoutCancel(t.Context()))
-	if _, err := c.Exec(t.Context(), "drop schema headroom cascade"); err != nil {
-		t.Fatal(err)
+	const end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headroom'"
+	for _, also := range []string{"select 1", end} { // as a dropped and restored database does
+		if _, err := c.Exec(t.Context(), "drop schema headroom cascade"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Exec(t.Context(), also); err != nil {
+			t.Fatal(err)
+		}
+		send(2)
+		s.until("the point after the drop", 60*time.Second, func() bool { return s.points("a_test_count") == 1 })
 	}
-	send(2)
-	s.until("the point after the drop", 60*time.Second, func() bool { return s.points("a_test_count") == 1 })
 	if !s.heard("its tables are gone") {
 		t.Error("nobody said that the tables were gone")
 	}
+	// A table that is only needed when an hour is packed: samples are taken,
+	// and it is not said to be well.
+	if _, err := c.Exec(t.Context(), "drop table headroom.store_raw cascade"); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the status that tells of it", 60*time.Second, func() bool {
+		var st struct {
+			OK    bool
+			Wrong []string
+		}
+		return s.get("status", &st) == nil && !st.OK && strings.Contains(strings.Join(st.Wrong, "\n"), "not in order")
+	})
 }
 
 func storeDSN(d host.Dirs) string {
@@ -66,6 +85,9 @@ func TestRefusedAtTheStart(t *testing.T) {
 		{"agent's server", func(ctx context.Context) error {
 			return Agent(ctx, AgentOptions{Dirs: testDirs(t), To: "http://127.0.0.1:1", Token: "x", Servers: []string{bad}})
 		}, fail.Usage},
+		{"empty token file", func(ctx context.Context) error {
+			return Agent(ctx, AgentOptions{Dirs: testDirs(t), To: "http://127.0.0.1:1", TokenFile: file})
+		}, fail.Failure},
 		{"folder", func(ctx context.Context) error { return Run(ctx, Options{Dirs: inFile}) }, fail.Failure},
 	} {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
@@ -100,5 +122,9 @@ func TestDamagedSessionsAreSetAside(t *testing.T) {
 	}
 	if _, err := Link(d); err != nil {
 		t.Error(err)
+	}
+	s.stop()
+	if _, err := Link(d); !errors.Is(err, fail.ErrAbsent) {
+		t.Errorf("a link to what does not run: %v", err)
 	}
 }

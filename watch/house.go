@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headroom/fail"
+	"headroom/host"
 	"headroom/metric"
 	"headroom/pglocal"
 	"headroom/store"
@@ -85,7 +86,7 @@ func (h *house) Write(ctx context.Context, batches []*metric.Batch) error {
 		default: // noticed already
 		}
 	}
-	return err
+	return host.Plainly(err)
 }
 
 // run opens the store, keeps it up and tidy until the context ends, and closes
@@ -108,6 +109,7 @@ func (h *house) run(ctx context.Context) error {
 		if store.IsRefused(err) || errors.Is(err, pglocal.ErrInUse) {
 			return fail.With(err, fail.Locked)
 		}
+		err = host.Plainly(err)
 		h.set(nil, err)
 		if now := withoutDigits(err.Error()); now != said {
 			said = now

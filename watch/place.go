@@ -57,6 +57,16 @@ func (p place) hold() (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
+// held says whether a process has the folder.
+func (p place) held() bool {
+	f, err := os.Open(p.path("lock"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+}
+
 func writeAt(f *os.File, text string) error {
 	_, err := f.WriteAt([]byte(text), 0)
 	return err
@@ -86,12 +96,15 @@ func (p place) tell(r running) error {
 }
 
 // Link makes a new login link for the page of a running `up`: good once, for
-// 15 minutes. fail.ErrAbsent if none was ever started here.
+// 15 minutes. fail.ErrAbsent if none runs here.
 func Link(d host.Dirs) (string, error) {
 	p := upPlace(d)
 	b, err := os.ReadFile(p.path("running.json"))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fail.Hint(fmt.Errorf("make a login link: nothing runs here: %w", fail.ErrAbsent), "start it with: headroom up")
+	}
+	if err == nil && !p.held() {
+		return "", fail.Hint(fmt.Errorf("make a login link: nothing runs here now: %w", fail.ErrAbsent), "start it with: headroom up")
 	}
 	var r running
 	if err == nil {

@@ -55,7 +55,8 @@ func (w *watcher) parts() api.Parts {
 			if err != nil {
 				return nil, err
 			}
-			return s.Status(ctx)
+			st, err := s.Status(ctx)
+			return st, host.Plainly(err)
 		},
 		Worker: w.workerState, Defs: defs(), Findings: w.checks.list,
 		Journal: change.OpenJournal(w.o.Dirs), Trials: filepath.Join(w.o.Dirs.State, "results"),
