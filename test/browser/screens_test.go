@@ -13,14 +13,14 @@ import (
 
 // shots are the pages of which pictures are kept.
 var shots = []struct{ name, path, ready string }{
-	{"overview", "/?from=-1h&to=now", "document.querySelector('#health') && document.querySelector('table.left')"},
-	{"host", "/host", ""},
-	{"disks", "/disks", ""},
-	{"postgres", "/postgres", "document.querySelector('#sessions table')"},
-	{"tables", "/tables", "document.querySelector('[data-part=tables] table')"},
-	{"queries", "/queries", "document.querySelector('[data-part=queries] table')"},
-	{"traffic", "/traffic", ""},
-	{"queue", "/queue", "document.querySelector('#room')"},
+	{"overview", "/?from=-15m&to=now", "document.querySelector('#health') && document.querySelector('table.left')"},
+	{"host", "/host?from=-15m&to=now", ""},
+	{"disks", "/disks?from=-15m&to=now", ""},
+	{"postgres", "/postgres?from=-15m&to=now", "document.querySelector('#sessions table')"},
+	{"tables", "/tables?from=-15m&to=now", "document.querySelector('[data-part=tables] table')"},
+	{"queries", "/queries?from=-15m&to=now", "document.querySelector('[data-part=queries] table')"},
+	{"traffic", "/traffic?from=-15m&to=now", ""},
+	{"queue", "/queue?from=-15m&to=now", "document.querySelector('#room')"},
 	{"findings", "/findings", "document.querySelector('article.finding')"},
 	{"lab", "/lab", ""},
 	{"journal", "/journal", ""},

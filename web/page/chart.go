@@ -37,12 +37,6 @@ func (c Chart) JSON() (string, error) {
 	return string(b), err
 }
 
-// with adds lines.
-func (c Chart) with(lines ...Line) Chart {
-	c.Lines = append(c.Lines[:len(c.Lines):len(c.Lines)], lines...)
-	return c
-}
-
 // one is a scale that reaches to 100 %.
 var one = new(1.0)
 

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"headroom/metric"
@@ -171,140 +169,4 @@ func found(ctx context.Context, st api.Store, name, label string, now time.Time)
 		}
 	}
 	return out, nil
-}
-
-// store returns the store, or why there is none now.
-func (p *pages) store() (api.Store, error) {
-	if p.Parts.Store == nil {
-		return nil, errors.New("there is no store")
-	}
-	return p.Parts.Store()
-}
-
-// eq are conditions: name, then pairs of label and value.
-func eq(name string, pairs ...string) []store.Match {
-	m := []store.Match{{Label: "__name__", Op: "=", Value: name}}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		m = append(m, store.Match{Label: pairs[i], Op: "=", Value: pairs[i+1]})
-	}
-	return m
-}
-
-// ask queries the store.
-func (v *view) ask(q store.Query) ([]store.Line, []int64, error) {
-	st, err := v.p.store()
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := st.Query(v.r.Context(), q)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f.Lines, f.At, nil
-}
-
-// number is one value with its labels.
-type number struct {
-	labels []metric.Label
-	value  float64
-}
-
-func (n number) get(label string) string { return get(n.labels, label) }
-
-func get(labels []metric.Label, label string) string {
-	for _, l := range labels {
-		if l.Name == label {
-			return l.Value
-		}
-	}
-	return ""
-}
-
-// latest is the newest value of each series of the last 20 minutes.
-func (v *view) latest(m []store.Match) ([]number, error) {
-	now := v.p.now()
-	return v.numbers(store.Query{Match: m, From: now.Add(-20 * time.Minute), To: now.Add(time.Second), Step: time.Minute, Func: "last"})
-}
-
-// rates is the mean rise per second of each group within the view's range, of
-// the time in which any of them has samples.
-func (v *view) rates(m []store.Match, by ...string) ([]number, error) {
-	lines, at, err := v.ask(store.Query{Match: m, From: v.from, To: v.to, Points: 60, Func: "increase", By: by, Agg: "sum"})
-	if err != nil {
-		return nil, err
-	}
-	var out []number
-	covered := map[int]bool{}
-	for _, l := range lines {
-		sum := 0.0
-		for i, x := range l.Values {
-			if !math.IsNaN(x) {
-				sum += x
-				covered[i] = true
-			}
-		}
-		out = append(out, number{l.Labels, sum})
-	}
-	if len(at) > 1 {
-		for i := range out {
-			out[i].value /= float64(len(covered)) * float64(at[1]-at[0]) / 1000
-		}
-	}
-	return out, nil
-}
-
-// numbers is the last value of each line.
-func (v *view) numbers(q store.Query) ([]number, error) {
-	lines, _, err := v.ask(q)
-	if err != nil {
-		return nil, err
-	}
-	var out []number
-	for _, l := range lines {
-		for i := len(l.Values) - 1; i >= 0; i-- {
-			if !math.IsNaN(l.Values[i]) {
-				out = append(out, number{l.Labels, l.Values[i]})
-				break
-			}
-		}
-	}
-	return out, nil
-}
-
-// kept keeps an answer for some seconds, so that many readers cost as one.
-type kept[T any] struct {
-	mu sync.Mutex
-	m  map[string]*keptOne[T]
-}
-
-type keptOne[T any] struct {
-	mu    sync.Mutex
-	at    time.Time
-	value T
-}
-
-func (k *kept[T]) get(now time.Time, life time.Duration, make func() T) T {
-	return k.of("", now, life, make)
-}
-
-// keptMost bounds how many answers are kept: names come from addresses.
-const keptMost = 1000
-
-func (k *kept[T]) of(key string, now time.Time, life time.Duration, read func() T) T {
-	k.mu.Lock()
-	if k.m == nil || len(k.m) > keptMost {
-		k.m = map[string]*keptOne[T]{}
-	}
-	one := k.m[key]
-	if one == nil {
-		one = &keptOne[T]{}
-		k.m[key] = one
-	}
-	k.mu.Unlock()
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.at.IsZero() || now.Sub(one.at) > life || now.Before(one.at) {
-		one.value, one.at = read(), now
-	}
-	return one.value
 }
