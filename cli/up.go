@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +61,7 @@ Exit status: 0 stopped; 1 error; 2 usage; 5 another one runs.`,
   headroom up link`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			a.warnOfPasswords(append(f.Servers, f.Store)...)
 			return a.runUp(c.Context(), f.over(c, a.config.Up), quietCollect)
 		},
 	}
@@ -149,6 +152,24 @@ func (a *app) runUp(ctx context.Context, f upConfig, noCollect bool) error {
 	})
 }
 
+// warnOfPasswords tells of passwords on the command line: what runs for months
+// shows them for months.
+func (a *app) warnOfPasswords(dsns ...string) {
+	for _, dsn := range dsns {
+		u, err := url.Parse(dsn)
+		inURL := false
+		if err == nil {
+			_, inURL = u.User.Password()
+		}
+		if inURL || passwordWord.MatchString(dsn) {
+			a.say("note: a password on the command line is seen by every user of this machine; ~/.pgpass or config.toml keeps it to yourself")
+			return
+		}
+	}
+}
+
+var passwordWord = regexp.MustCompile(`(^|[\s?&])password\s*=`)
+
 // say writes one line of what happens, with the time, to standard error.
 func (a *app) say(text string) {
 	fmt.Fprintln(a.err, time.Now().Format("15:04:05 ")+text)
@@ -190,7 +211,10 @@ Exit status: 0 stopped; 1 error; 2 usage; 5 another one runs.`,
 		Example: `  headroom agent --to https://watch.example:8420 --token-file /etc/headroom/token
   headroom agent --to https://10.0.0.5:8420 --ca ca.pem`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), f.over(c, a.config.Up)) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			a.warnOfPasswords(f.Servers...)
+			return a.runAgent(c.Context(), f.over(c, a.config.Up))
+		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.To, "to", "", "the other Headroom: https://HOST:PORT; plain http only to this machine itself")
