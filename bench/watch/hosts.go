@@ -27,7 +27,6 @@ type hostsResult struct {
 	MemoryMax      int64   // bytes, Pss of all processes
 	LagHalf, Lag95 float64 // seconds
 	LagMax         float64
-	CPUOf          map[string]float64 // share of one core by program
 }
 
 // hosts has 1,000 simulated agents send 200 series each once a minute, each at
@@ -66,6 +65,7 @@ func hosts(ctx context.Context, b *bench) (any, error) {
 	if err := u.settled(ctx, time.Minute); err != nil {
 		return nil, err
 	}
+	r.MemoryOurs = pss(u.cmd.Process.Pid)
 	r.Seconds = time.Since(began).Seconds()
 	r.CPU = (used(u.cmd.Process.Pid).CPU - before.CPU) / r.Seconds
 	r.Sent, r.Errors, r.Stored = n.points, n.errors, must(u.status()).Worker.Stored-s0.Worker.Stored
