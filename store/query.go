@@ -109,7 +109,7 @@ func (p *plan) rollUps(ctx context.Context, tx pgx.Tx, ids []int64, to int64, su
 	if p.rate {
 		from = from.AddDate(0, 0, -1)
 	}
-	rows, err := tx.Query(ctx, []string{"", minuteSQL, hourSQL, daySQL}[p.level], ids, from, time.UnixMilli(to+dayMS-1).UTC().Truncate(day))
+	rows, err := tx.Query(ctx, lean([]string{"", minuteSQL, hourSQL, daySQL}[p.level], p.quantile > 0), ids, from, time.UnixMilli(to+dayMS-1).UTC().Truncate(day))
 	if err != nil {
 		return err
 	}

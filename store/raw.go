@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +49,15 @@ const (
 	daySQL = `select series, day, count, sum, min, max, last, last_at, first, increase, sketch from headroom.store_day
 		where series = any($1) and day >= $2 and day < $3 order by series, day`
 )
+
+// lean leaves the sketches out where no quantile is asked for: they are most
+// of what is read.
+func lean(sql string, quantile bool) string {
+	if quantile {
+		return sql
+	}
+	return strings.Replace(strings.Replace(sql, ", sketches from", ", null::bytea[] from", 1), ", sketch from", ", null::bytea from", 1)
+}
 
 // eachPacked unpacks rows of store_minute or store_hour.
 func eachPacked(rows pgx.Rows, c *coder, width int64, f func(series int64, day time.Time, bs []bucket)) error {
