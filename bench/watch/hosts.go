@@ -25,6 +25,7 @@ type hostsResult struct {
 	Errors         int64
 	CPU            float64 // share of one core, of Headroom and its PostgreSQL
 	MemoryMax      int64   // bytes, Pss of all processes
+	MemoryOurs     int64   // of which Headroom alone, at the end
 	LagHalf, Lag95 float64 // seconds
 	LagMax         float64
 }
