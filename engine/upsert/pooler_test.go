@@ -63,6 +63,36 @@ func pooler(t *testing.T, s *pglocal.Server) (dsn string) {
 	return dsn
 }
 
+// halves hands 600 rows over, to a writer each half; with a source the second
+// one gets all of them.
+func halves(t *testing.T, o upsert.Options, form string) {
+	t.Helper()
+	for half := range 2 {
+		w, err := upsert.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.UseForm(form)
+		for i := range 300 * (half + 1) {
+			if half == 1 && o.Source == "" && i < 300 {
+				continue
+			}
+			doc := `{"n":1}`
+			if i%100 == 99 {
+				doc = `{"n":"\u0000"}`
+			}
+			r := row(fmt.Sprintf("May %d 2024 10:00 UTC", 1+i%20), doc)
+			r.Seq = int64(i + 1)
+			if err := w.Add(t.Context(), r); err != nil {
+				t.Fatal(form, err)
+			}
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Fatal(form, err)
+		}
+	}
+}
+
 // Through a pooler everything works, and no setting of ours stays behind.
 func TestThroughAPooler(t *testing.T) {
 	dsn := pooler(t, server)
@@ -83,25 +113,9 @@ func TestThroughAPooler(t *testing.T) {
 			},
 				Reject: func(upsert.Row, error) error { return nil }}
 			if mode == upsert.Add {
-				o.Adds = []string{"n"}
+				o.Adds, o.Source = []string{"n"}, "pooler "+name
 			}
-			w, err := upsert.Open(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.UseForm(form)
-			for i := range 600 {
-				doc := `{"n":1}`
-				if i%100 == 99 {
-					doc = `{"n":"\u0000"}`
-				}
-				if err := w.Add(t.Context(), row(fmt.Sprintf("May %d 2024 10:00 UTC", 1+i%20), doc)); err != nil {
-					t.Fatal(form, err)
-				}
-			}
-			if err := w.Close(t.Context()); err != nil {
-				t.Fatal(form, err)
-			}
+			halves(t, o, form)
 			want := map[upsert.Mode]string{upsert.Replace: "20 20", upsert.Add: "20 594"}[mode]
 			if got := all(t, c, "SELECT count(*) || ' ' || sum((doc->>'n')::int) FROM "+name); got[0] != want {
 				t.Errorf("%s by %s: %v", mode, form, got)
