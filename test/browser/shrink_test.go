@@ -20,7 +20,7 @@ func shrink(text []byte) ([]byte, error) {
 	count := map[color.RGBA]int{}
 	at := func(x, y int) color.RGBA {
 		c := color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)
-		return color.RGBA{c.R &^ 3, c.G &^ 3, c.B &^ 3, 255}
+		return color.RGBA{c.R&^3 | c.R>>6, c.G&^3 | c.G>>6, c.B&^3 | c.B>>6, 255}
 	}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {

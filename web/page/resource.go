@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -128,7 +129,7 @@ func (v *view) resources() []resource {
 				}
 			}
 		}
-		slices.SortStableFunc(out, func(a, b resource) int { return worse(b) - worse(a) })
+		slices.SortStableFunc(out, func(a, b resource) int { return cmp.Or(worse(b)-worse(a), cmp.Compare(b.Hour, a.Hour)) })
 		return out
 	})
 }
@@ -171,12 +172,11 @@ func (v *view) resource(l limited, pairs ...string) []resource {
 		}
 	}
 	if len(out) == 0 {
-		if why, empty := v.gap(l.used); why != "" {
-			return unknown(why)
-		} else if empty {
-			return nil
+		why := cmp.Or(v.gap(l.used), v.gap(l.limit))
+		if why == "" && !v.Own() {
+			return nil // a host that has nothing of the kind, for all we know
 		}
-		return unknown("no samples")
+		return unknown(cmp.Or(why, "no samples"))
 	}
 	return out
 }
@@ -252,24 +252,24 @@ func (l limited) judge(all []sample, now time.Time) (resource, bool) {
 	if l.rate {
 		r.Hour = recentMean(all[max(0, len(all)-6):])
 	}
+	all[len(all)-1].at = now // the last ten minutes are not over
 	_, y := hourly(all)
 	r.Busiest = slices.Max(y)
 	r.Forecast = foresee(all)
 	return r, true
 }
 
-// gap is why a metric is not collected; empty means that it has none of it on
-// purpose: there is nothing of the kind.
-func (v *view) gap(name string) (why string, empty bool) {
-	if v.p.Parts.Gaps == nil || !v.Own() {
-		return "", true
+// gap is why a metric is not collected.
+func (v *view) gap(name string) string {
+	if v.p.Parts.Gaps == nil || !v.Own() || name == "" {
+		return ""
 	}
 	for _, g := range v.p.Parts.Gaps() {
 		if slices.Contains(g.Metrics, name) && (g.Server == "" || g.Server == v.Server) {
-			return g.Because, false
+			return g.Because
 		}
 	}
-	return "", false
+	return ""
 }
 
 func recentMean(all []sample) float64 {
