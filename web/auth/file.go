@@ -88,11 +88,16 @@ func (f *file[T]) change(alter func(T) (T, error)) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("make folder of %s: %w", f.path, err)
 	}
-	lock, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", f.path, err)
 	}
 	defer lock.Close()
+	// Root makes tokens and links for a server that runs as an account of its
+	// own, and that has to read them.
+	if err := host.GiveToFolder(lock); err != nil {
+		return err
+	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", f.path, err)
 	}
@@ -108,5 +113,5 @@ func (f *file[T]) change(alter func(T) (T, error)) error {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	f.stamp = stamp{}
-	return host.WriteDurable(f.path, append(text, '\n'), 0o600)
+	return host.WriteDurableFor(f.path, append(text, '\n'), 0o600)
 }
