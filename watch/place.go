@@ -27,12 +27,27 @@ func (p place) path(name string) string { return filepath.Join(p.dir, name) }
 func (p place) make() error {
 	err := os.MkdirAll(filepath.Dir(p.dir), 0o711)
 	if err == nil {
-		err = os.MkdirAll(p.dir, 0o700)
+		err = os.Mkdir(p.dir, 0o700)
+	}
+	switch {
+	case errors.Is(err, os.ErrExist):
+		err = nil
+	case err == nil: // the service's account, if root is first
+		err = p.give()
 	}
 	if err != nil {
 		return fail.Hint(fmt.Errorf("make the folder %s: %w", p.dir, err), "name a folder that this account can write to: HEADROOM_STATE=DIR headroom …")
 	}
 	return nil
+}
+
+func (p place) give() error {
+	f, err := os.OpenFile(p.dir, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return host.GiveToFolder(f)
 }
 
 // hold takes the folder for this process until it ends; a second one is

@@ -1,0 +1,73 @@
+package watch
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"headroom/testkit/need"
+	"headroom/web/auth"
+)
+
+// TestRootLeavesNothingThatTheServiceCannotRead: root makes links and tokens
+// for a service that runs as an account of its own.
+func TestRootLeavesNothingThatTheServiceCannotRead(t *testing.T) {
+	need.Have(t, "root")
+	const service = 65534
+	d := testDirs(t)
+	if err := os.Mkdir(d.State, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(d.State, service, service); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := Tokens(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Create("web1", auth.Write); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := upPlace(d).link(running{URL: "http://x"}); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.Walk(d.State, func(path string, fi os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		if st := fi.Sys().(*syscall.Stat_t); st.Uid != service || fi.Mode().Perm()&0o077 != 0 && path != d.State {
+			t.Errorf("%s: of user %d, %s", path, st.Uid, fi.Mode())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the service's account puts there does not get it a file of root's.
+func TestGivingFollowsNoLink(t *testing.T) {
+	need.Have(t, "root")
+	dir, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	for name, link := range map[string]func(string, string) error{"symlink.json": os.Symlink, "hard.json": os.Link} {
+		path := filepath.Join(dir, name)
+		if err := link(secret, path+".lock"); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = auth.OpenTokens(path).Create("x", auth.Read) // refused or not: the secret stays root's
+	}
+	fi, err := os.Stat(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := fi.Sys().(*syscall.Stat_t); st.Uid != 0 {
+		t.Errorf("it belongs to %d now", st.Uid)
+	}
+}
