@@ -85,6 +85,8 @@ func TestMinFree(t *testing.T) {
 	}
 	if s, err := q.Status(t.Context()); err != nil || s.Paused == "" || len(s.Notes) != 1 {
 		t.Errorf("%+v, %v", s, err)
+	} else if strings.Count(s.Paused, "the disk is full") != 1 || !strings.Contains(s.Paused, " TB are left for others") {
+		t.Errorf("it is not said once, and in units that people read: %s", s.Paused)
 	}
 }
 

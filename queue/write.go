@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"slices"
 	"time"
+
+	"headroom/unit"
 )
 
 const (
@@ -138,7 +141,7 @@ func (l *log) write(buf []byte) error {
 		return pause
 	}
 	if free := l.disk.Free(); free >= 0 && free < l.o.MinFree+int64(len(buf)) {
-		return l.stopWriting(fmt.Errorf("%d bytes are free, %d are left for others: %w", free, l.o.MinFree, ErrDiskFull))
+		return l.stopWriting(fmt.Errorf("%w: %s free, and %s are left for others", ErrDiskFull, unit.Bytes(free), unit.Bytes(l.o.MinFree)))
 	}
 	if err := l.rotate(int64(len(buf))); err != nil {
 		return l.stopWriting(err)
@@ -230,14 +233,14 @@ func (l *log) stopWriting(cause error) error {
 	if noRoom(cause) {
 		kind = ErrDiskFull
 	}
-	err := fmt.Errorf("put message: %w", kind)
-	if cause != kind {
+	err := fmt.Errorf("put message: %w", cause)
+	if !errors.Is(cause, kind) {
 		err = fmt.Errorf("put message: %w: %w", kind, cause)
 	}
 	l.mu.Lock()
 	l.pause = err
 	l.mu.Unlock()
-	l.note("pauses: %v; looks each second whether it can go on", cause)
+	l.note("the queue pauses: %v; it looks each second whether it can go on", cause)
 	return err
 }
 
@@ -255,7 +258,7 @@ func (l *log) resume() {
 	l.mu.Lock()
 	l.pause = nil
 	l.mu.Unlock()
-	l.note("goes on: the disk takes data again")
+	l.note("the queue goes on: the disk takes data again")
 }
 
 // writable writes and syncs a file and removes it.
