@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"headroom/unit"
 )
 
 // Limits of one batch. Larger ones are cut by Split before they travel.
@@ -73,9 +75,9 @@ func (w Window) Why(p Point, now time.Time) string {
 	case math.IsInf(p.Value, 0):
 		return "infinite"
 	case p.At > now.Add(w.Future).UnixMilli():
-		return fmt.Sprintf("time is more than %s ahead of this server's clock", w.Future)
+		return fmt.Sprintf("time is more than %s ahead of this server's clock", unit.Seconds(w.Future.Seconds()))
 	case w.Past > 0 && p.At < now.Add(-w.Past).UnixMilli():
-		return fmt.Sprintf("older than the %s that are taken", w.Past)
+		return fmt.Sprintf("older than the %s that are taken", unit.Seconds(w.Past.Seconds()))
 	case p.At <= 0:
 		return "time before 1970"
 	}
