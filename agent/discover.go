@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"headroom/fail"
 	"headroom/host"
 	"headroom/metric"
 )
@@ -163,7 +164,7 @@ func (f *Finder) try(ctx context.Context, c *candidate, pause time.Duration) *lo
 	}
 	pause = min(max(2*pause, findEvery), loginEvery)
 	return &login{
-		missing: fmt.Sprintf("found (%s), but cannot log in: %v", c.Found, first), hint: c.way,
+		missing: fmt.Sprintf("found (%s), but cannot log in: %v", c.Found, first), hint: cmp.Or(c.way, fail.HintOf(first)),
 		pause: pause, again: time.Now().Add(pause - time.Second),
 	}
 }
@@ -184,8 +185,7 @@ func realKnock(ctx context.Context, kind metric.Target, dsn string) error {
 func (f *Finder) named() []*candidate {
 	var out []*candidate
 	for _, dsn := range f.DSNs {
-		c := &candidate{Target: Target{Kind: metric.Postgres, Found: "named by --db"}, dsns: []string{dsn},
-			way: "GRANT pg_monitor to a role that may log in, and name it in --db"}
+		c := &candidate{Target: Target{Kind: metric.Postgres, Found: "named by --db"}, dsns: []string{dsn}}
 		cfg, err := host.ParseDSN(dsn)
 		if err != nil {
 			c.Name, c.Missing, c.dsns = "named", err.Error(), nil
