@@ -76,9 +76,8 @@ const contrasts = `(() => {
   return [...low];
 })()`
 
-// Two weeks of minutes: one page load stays small, forecasts are made, and the
-// figures are told (never asserted: machines differ).
-func testWeeks(t *testing.T, s *site, chrome context.Context) {
+// history sends two weeks of minutes of a host web1.
+func (s *site) history() {
 	host := `"labels":{"host":"web1"`
 	for _, mode := range []string{"idle", "user", "system", "iowait"} {
 		s.weeks(`"name":"host_cpu_seconds_total",`+host+`,"mode":"`+mode+`"}`, func(m int) float64 { return float64(m) * 15 })
@@ -90,6 +89,11 @@ func testWeeks(t *testing.T, s *site, chrome context.Context) {
 	disk := `"labels":{"host":"web1","mount":"/var","device":"/dev/vdb","fstype":"ext4"}`
 	s.weeks(`"name":"host_filesystem_size_bytes",`+disk, func(int) float64 { return 100e9 })
 	s.weeks(`"name":"host_filesystem_available_bytes",`+disk, func(m int) float64 { return 100e9 - 40e9 - float64(m)/1440*3e9 }) // 3 GB a day, 82 % at the end
+}
+
+// Two weeks of minutes: one page load stays small, forecasts are made, and the
+// figures are told (never asserted: machines differ).
+func testWeeks(t *testing.T, s *site, chrome context.Context) {
 	b := s.login(t, chrome)
 	b.until(drawn)
 	b.untilIn(30*second, "fetch('/api/v1/query?match=host_filesystem_size_bytes{host=%22web1%22}&from=-13d&step=86400').then(r => r.json()).then(f => window.there = f.lines.length > 0 && f.lines[0].values.filter(v => v).length > 12), window.there")

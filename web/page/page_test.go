@@ -15,6 +15,7 @@ import (
 	"headroom/host"
 	"headroom/metric"
 	"headroom/queue"
+	"headroom/store"
 	"headroom/topic/postgres"
 	"headroom/web/api"
 )
@@ -177,5 +178,32 @@ func TestTimesOfAnAddress(t *testing.T) {
 		if got, err := when(text, now); err == nil {
 			t.Errorf("%q is taken for %s", text, got)
 		}
+	}
+}
+
+// gone is a store that answers unless who asks has gone.
+type gone struct{ api.Store }
+
+func (gone) Series(ctx context.Context, _ []store.Match, _, _ time.Time, _ int) ([]store.SeriesInfo, error) {
+	return nil, ctx.Err()
+}
+
+func (gone) Query(ctx context.Context, q store.Query) (*store.Frame, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return &store.Frame{At: []int64{q.To.Add(-time.Minute).UnixMilli()}, Lines: []store.Line{{Values: []float64{2}}}}, nil
+}
+
+// What is kept for all must not be what was cut off when one went away.
+func TestOneWhoLeavesSpoilsNothing(t *testing.T) {
+	h := New(Options{Parts: api.Parts{Host: "db1", Store: func() (api.Store, error) { return gone{}, nil }}})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+	r.Header.Set("X-Part", "left")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if _, text := fetch(t, h, "/", "left"); strings.Contains(text, "context canceled") || !strings.Contains(text, "<progress") {
+		t.Errorf("after one who left: %.900s", text)
 	}
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"errors"
 	"math"
 	"sync"
@@ -109,7 +110,7 @@ func (v *view) numbers(q store.Query) ([]number, error) {
 	return out, nil
 }
 
-// kept keeps an answer for some seconds, so that many readers cost as one.
+// kept keeps answers for a while, so that many readers cost as one.
 type kept[T any] struct {
 	mu sync.Mutex
 	m  map[string]*keptOne[T]
@@ -117,32 +118,38 @@ type kept[T any] struct {
 
 type keptOne[T any] struct {
 	mu    sync.Mutex
-	at    time.Time
+	until time.Time
+	since time.Time
 	value T
-}
-
-func (k *kept[T]) get(now time.Time, life time.Duration, make func() T) T {
-	return k.of("", now, life, make)
 }
 
 // keptMost bounds how many answers are kept: names come from addresses.
 const keptMost = 1000
 
-func (k *kept[T]) of(key string, now time.Time, life time.Duration, read func() T) T {
+// patience is how long reading for all may take, whoever has gone meanwhile.
+const patience = 20 * time.Second
+
+// get returns the answer of a name, read anew if it is too old; read says how
+// long its answer is good for. What is read is for all: its context does not
+// end when the one that asked first goes away.
+func (k *kept[T]) get(ctx context.Context, name string, now time.Time, read func(context.Context) (T, time.Duration)) T {
 	k.mu.Lock()
 	if k.m == nil || len(k.m) > keptMost {
 		k.m = map[string]*keptOne[T]{}
 	}
-	one := k.m[key]
+	one := k.m[name]
 	if one == nil {
 		one = &keptOne[T]{}
-		k.m[key] = one
+		k.m[name] = one
 	}
 	k.mu.Unlock()
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	if one.at.IsZero() || now.Sub(one.at) > life || now.Before(one.at) {
-		one.value, one.at = read(), now
+	if !now.Before(one.until) || now.Before(one.since) {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer stop()
+		value, life := read(ctx)
+		one.value, one.since, one.until = value, now, now.Add(life)
 	}
 	return one.value
 }

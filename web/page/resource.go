@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -67,6 +68,7 @@ type resource struct {
 	Forecast   forecast
 	Soft       bool
 	Why        string // why Used is not known
+	failed     bool   // the store did not answer
 }
 
 // Known says whether it could be read.
@@ -113,25 +115,34 @@ func (r resource) Level() string {
 	return ""
 }
 
-// resources are read anew each minute, for all who look.
+// resources are read anew each minute, for all who look; sooner where
+// something could not be read.
 func (v *view) resources() []resource {
-	key := v.Host
-	return v.p.saved.of(key, v.p.now(), time.Minute, func() []resource {
-		var out []resource
-		for _, l := range ofHost {
-			out = append(out, v.resource(l, "host", v.Host)...)
+	return v.p.saved.get(v.r.Context(), v.Host, v.p.now(), func(ctx context.Context) ([]resource, time.Duration) {
+		all := *v
+		all.r = v.r.WithContext(ctx)
+		out := all.readResources()
+		if slices.ContainsFunc(out, func(r resource) bool { return r.failed }) {
+			return out, 3 * time.Second
 		}
-		for _, s := range v.Servers() {
-			for _, l := range ofServer {
-				for _, r := range v.resource(l, "host", v.Host, "server", s.Name) {
-					r.Server = s.Name
-					out = append(out, r)
-				}
+		return out, time.Minute
+	})
+}
+
+func (v *view) readResources() (out []resource) {
+	for _, l := range ofHost {
+		out = append(out, v.resource(l, "host", v.Host)...)
+	}
+	for _, s := range v.Servers() {
+		for _, l := range ofServer {
+			for _, r := range v.resource(l, "host", v.Host, "server", s.Name) {
+				r.Server = s.Name
+				out = append(out, r)
 			}
 		}
-		slices.SortStableFunc(out, func(a, b resource) int { return cmp.Or(worse(b)-worse(a), cmp.Compare(b.Hour, a.Hour)) })
-		return out
-	})
+	}
+	slices.SortStableFunc(out, func(a, b resource) int { return cmp.Or(worse(b)-worse(a), cmp.Compare(b.Hour, a.Hour)) })
+	return out
 }
 
 func worse(r resource) int {
@@ -143,19 +154,24 @@ func (v *view) resource(l limited, pairs ...string) []resource {
 	unknown := func(why string) []resource {
 		return []resource{{Name: l.Name, Path: l.path, Used: math.NaN(), Why: why}}
 	}
+	failed := func(err error) []resource {
+		out := unknown(err.Error())
+		out[0].failed = true
+		return out
+	}
 	used, at, err := v.history(l.used, l.by, l.rate, l.agg, append(slices.Clone(pairs), l.pairs...))
 	if err != nil {
-		return unknown(err.Error())
+		return failed(err)
 	}
 	var limit, less []store.Line
 	if l.limit != "" {
 		if limit, _, err = v.history(l.limit, l.by, false, "", append(slices.Clone(pairs), l.limits...)); err != nil {
-			return unknown(err.Error())
+			return failed(err)
 		}
 	}
 	if l.less != "" {
 		if less, _, err = v.history(l.less, l.by, false, "", pairs); err != nil {
-			return unknown(err.Error())
+			return failed(err)
 		}
 	}
 	var out []resource

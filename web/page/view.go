@@ -55,7 +55,7 @@ func (p *pages) view(r *http.Request) (*view, error) {
 	if !v.from.Before(v.to) {
 		return nil, fmt.Errorf("the range ends before it begins")
 	}
-	v.places = p.places.get(p.now(), 5*time.Second, func() places { return p.findPlaces(r.Context()) })
+	v.places = p.places.get(r.Context(), "", now, func(ctx context.Context) (places, time.Duration) { return p.findPlaces(ctx), 5 * time.Second })
 	if list := v.Servers(); v.Server == "" && len(list) > 0 {
 		v.Server = list[0].Name
 	}
