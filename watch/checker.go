@@ -94,5 +94,10 @@ func (c *checker) one(ctx context.Context, r host.Reader, server string, probe, 
 	if c.latest == nil {
 		c.latest = map[string]api.Inspection{}
 	}
+	if server == "" {
+		apart(&in.Outcome, nil)
+	} else if m, ok := c.latest[""]; ok {
+		apart(&m.Outcome, &in.Outcome)
+	}
 	c.latest[server] = in
 }

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,21 +22,36 @@ const (
 	inspectLimit = time.Minute
 )
 
-// checksFor lists the checks about servers, or those about the machine, and
-// the facts they need.
+// checksFor lists the checks for the machine, or those for a server on it, and
+// the facts they need. What only a server's catalog can tell is asked of
+// servers alone; where a server's files lie is asked of both.
 func checksFor(server bool) (checks []*check.Check, needs []fact.Any) {
 	every, _ := all.Checks(all.Topics())
 	for _, c := range every {
-		about := false
+		catalog, files := false, false
 		for _, n := range c.Needs {
-			about = about || strings.HasPrefix(n.Key(), "pg.") || strings.HasPrefix(n.Key(), "place.")
+			catalog = catalog || strings.HasPrefix(n.Key(), "pg.")
+			files = files || n.Key() == "place.layout"
 		}
-		if about == server {
+		if server && (catalog || files) || !server && !catalog {
 			checks = append(checks, c)
 			needs = append(needs, c.Needs...)
 		}
 	}
 	return checks, all.Unique(needs)
+}
+
+// apart leaves out of a server's answers what the machine's hold already, and
+// of the machine's the questions that only a server could answer.
+func apart(machine, server *check.Outcome) {
+	if machine != nil && server != nil {
+		server.Findings = slices.DeleteFunc(server.Findings, func(f check.Finding) bool {
+			return slices.ContainsFunc(machine.Findings, func(m check.Finding) bool { return m.Check == f.Check && m.Subject == f.Subject })
+		})
+	}
+	if machine != nil {
+		machine.NotChecked = slices.DeleteFunc(machine.NotChecked, func(u check.Unchecked) bool { return strings.Contains(u.Because, "no server named") })
+	}
 }
 
 // inspect puts the checks to the machine (server is "") or to one server that
