@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -205,5 +206,15 @@ func TestOneWhoLeavesSpoilsNothing(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	if _, text := fetch(t, h, "/", "left"); strings.Contains(text, "context canceled") || !strings.Contains(text, "<progress") {
 		t.Errorf("after one who left: %.900s", text)
+	}
+}
+
+// A sample a minute in buckets of 15 s: the empty ones in between are no time
+// without work. A statement that ran in one minute of two did half as much.
+func TestMeanOfSparseRates(t *testing.T) {
+	no := math.NaN()
+	got := meanRates([]store.Line{{Values: []float64{no, 100, no, no, no, 200, no}}, {Values: []float64{no, 10, no, no, no, no, no}}})
+	if len(got) != 2 || got[0].value != 150 || got[1].value != 5 {
+		t.Errorf("%v, want 150 and 5 a second", got)
 	}
 }

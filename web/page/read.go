@@ -68,11 +68,14 @@ func (v *view) latest(m []store.Match) ([]number, error) {
 // rates is the mean rise per second of each group within the view's range, of
 // the time in which any of them has samples.
 func (v *view) rates(m []store.Match, by ...string) ([]number, error) {
-	lines, at, err := v.ask(store.Query{Match: m, From: v.from, To: v.to, Points: 60, Func: "increase", By: by, Agg: "sum"})
-	if err != nil {
-		return nil, err
-	}
-	var out []number
+	lines, _, err := v.ask(store.Query{Match: m, From: v.from, To: v.to, Points: 60, Func: "rate", By: by, Agg: "sum"})
+	return meanRates(lines), err
+}
+
+// meanRates is the mean of each line. Buckets in which no line has a value are
+// those between two samples, or without any; where others have one, a line
+// without did nothing.
+func meanRates(lines []store.Line) (out []number) {
 	covered := map[int]bool{}
 	for _, l := range lines {
 		sum := 0.0
@@ -84,12 +87,10 @@ func (v *view) rates(m []store.Match, by ...string) ([]number, error) {
 		}
 		out = append(out, number{l.Labels, sum})
 	}
-	if len(at) > 1 {
-		for i := range out {
-			out[i].value /= float64(len(covered)) * float64(at[1]-at[0]) / 1000
-		}
+	for i := range out {
+		out[i].value /= math.Max(1, float64(len(covered)))
 	}
-	return out, nil
+	return out
 }
 
 // numbers is the last value of each line.

@@ -88,7 +88,7 @@ func (r resource) Outlook() string {
 	case r.Soft && r.Used > 1.5:
 		return "far above its target: a slot, a standby or the archive holds the log back"
 	case r.Soft:
-		return "normal: the server fills it up to the target"
+		return "normal: the server fills it up to about the target"
 	}
 	return r.Forecast.String()
 }
