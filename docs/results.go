@@ -57,9 +57,9 @@ func resultPages(dir string) (map[string]string, error) {
 	}
 	return map[string]string{
 		"performance.md": made + "# Performance\n\nMeasured by `make bench`; each figure names its result file. The machine has 2 to 4 cores and is shared: use the figures as ratios.\n" +
-			"\n## `headroom up`: what it is meant to reach\n\n" + goals + perf,
+			"\n## `headroom up`: what it is meant to reach\n\nEach part by itself: `scripts/bench watch-ingest`, `watch-hosts`, `store` and so on; its sections below say how it was measured.\n\n" + goals + perf,
 		"reliability.md": made + "# Reliability\n\nMeasured by `make bench`; each figure names its result file.\n" +
-			"\n## `headroom up`: what it is meant to reach\n\n" + safe + rel,
+			"\n## `headroom up`: what it is meant to reach\n\nEach part by itself: `scripts/bench watch-kill`, `watch-outage`, `watch-soak`, `queue-kill`, `queue-power`.\n\n" + safe + rel,
 	}, nil
 }
 

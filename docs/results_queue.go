@@ -83,7 +83,7 @@ func queueKillText(raw []byte) (string, error) {
 var powerTests = []struct{ name, what string }{
 	{"TestPowerLoss", "disk in memory: the machine is stopped at every operation that changes it; what was not synced is gone, kept or torn; opened, compared, used again"},
 	{"TestFailedOperation", "disk in memory: each operation fails once (I/O error, disk full), and loss of power follows"},
-	{"TestPowerCut", "ext4 stopped under four writers without flushing its journal (FS_IOC_SHUTDOWN), mounted anew, all read and compared"},
+	{"TestPowerCut", "ext4 stopped under four writers without flushing its journal (FS_IOC_SHUTDOWN), mounted anew, all read and compared; what was answered while it was being stopped does not count"},
 	{"TestEveryByteFlipped", "a bit flipped in each byte of the files: at most the message that it is in is lost, and that is told"},
 	{"TestEveryLength", "each file cut to each length: at most the messages that were cut are lost"},
 }

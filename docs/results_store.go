@@ -100,7 +100,7 @@ func (r *storeFile) writes() string {
 func (r *storeFile) rest() string {
 	var rows [][]string
 	if x := r.Sizes; x != nil {
-		rows = append(rows, []string{fmt.Sprintf("a packed point of host metrics every 10 s (%d series, %d points in a row, %s): packed columns; with row heads; with index", x.Series, x.PerHour, x.Note),
+		rows = append(rows, []string{fmt.Sprintf("a packed point of host metrics every 10 s (%d series, %d points in a row; %s, laid end to end): packed columns; with row heads; with index", x.Series, x.PerHour, x.Note),
 			fmt.Sprintf("%.2f; %.2f; %.2f bytes", x.Columns, x.Rows, x.All)})
 	}
 	if x := r.History; x != nil {

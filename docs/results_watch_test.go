@@ -85,6 +85,10 @@ func TestGoalsAreJudged(t *testing.T) {
 		{"12 × the load", true, "watch-soak-2026-11-21.json", func() any { return soaked(7200, 1e4) }},
 		{"12 × the load", false, "watch-soak-2026-11-21.json", func() any { return soaked(600, 1e4) }},
 		{"12 × the load", false, "watch-soak-2026-11-21.json", func() any { return soaked(7200, 1e7) }},
+		{"store away", true, "watch-outage-2026-11-21.json", func() any { return outaged(0, "no such file | away") }},
+		{"store away", false, "watch-outage-2026-11-21.json", func() any { return outaged(1, "away") }},
+		{"… the page", true, "watch-outage-2026-11-21.json", func() any { return outaged(0, "no such file | away") }},
+		{"… the page", false, "watch-outage-2026-11-21.json", func() any { return outaged(0, "") }},
 		{"points over HTTP", true, "watch-ingest-2026-11-21.json", func() any { return ingested(410e3, 0.6) }},
 		{"points over HTTP", false, "watch-ingest-2026-11-21.json", func() any { return ingested(390e3, 0.6) }},
 		{"the same beside", false, "watch-ingest-2026-11-21.json", func() any { return ingested(410e3, 0.4) }},
@@ -110,6 +114,13 @@ func killed(kills int, lost, double, agentDouble int64) any {
 	r.Result.Kills, r.Result.Acked = map[string]int{"server": kills}, 1000
 	r.Result.Lost, r.Result.Double, r.Result.AgentDouble = lost, double, agentDouble
 	r.Result.Counted = 1000 - lost + double
+	return r
+}
+
+func outaged(lost int64, told string) any {
+	var r watchOutage
+	r.Result.Sent, r.Result.CatchUpSeconds, r.Result.TimesLive, r.Result.PageStatus = 1000, 1, 20, 503
+	r.Result.Lost, r.Result.Told = lost, told
 	return r
 }
 

@@ -38,7 +38,7 @@ type watchHosts struct {
 		Seconds                float64
 		Sent, Stored, Errors   int64
 		CPU                    float64
-		MemoryMax              int64
+		MemoryMax, MemoryOurs  int64
 		LagHalf, Lag95, LagMax float64
 	}
 }
@@ -134,7 +134,7 @@ func hostsText(raw []byte) (string, error) {
 		table([]string{"what", "figure"}, [][]string{
 			{"points sent; stored; requests that failed", fmt.Sprintf("%s; %s; %d", count(x.Sent), count(x.Stored), x.Errors)},
 			{"CPU", fmt.Sprintf("%.1f %% of one core", 100*x.CPU)},
-			{"memory at most", mib(float64(x.MemoryMax))},
+			{"memory at most; of Headroom alone, at the end", mib(float64(x.MemoryMax)) + "; " + mib(float64(x.MemoryOurs))},
 			{"lag: half under, 95 % under, most", unit.Seconds(x.LagHalf) + ", " + unit.Seconds(x.Lag95) + ", " + unit.Seconds(x.LagMax)},
 		}), nil
 }
@@ -148,12 +148,11 @@ func outageText(raw []byte) (string, error) {
 	if x.Sent == 0 {
 		return "", errLacks
 	}
-	told, _, _ := strings.Cut(x.Told, "\n")
 	return fmt.Sprintf("%s; %s. The six hours' samples were sent as fast as they were taken, so this shows what the queue holds and how it is worked off, not six hours of waiting. Afterwards the points of each host are counted through the API and compared with what was sent.\n\n", x.What, r.machine()) +
 		table([]string{"what", "figure"}, [][]string{
 			{"points sent while the store was away; sent in", count(x.Sent) + "; " + unit.Seconds(x.FeedSeconds)},
 			{"the queue then", unit.Bytes(x.QueueBytes)},
-			{"its status said", strings.ReplaceAll(told, "|", "/")},
+			{"its status said", told(x.Told, 100)},
 			{"caught up in, from the store's return", unit.Seconds(x.CatchUpSeconds)},
 			{"points/s meanwhile, by the live rate", fmt.Sprintf("%s, %.0f ×", rates(x.CatchUpRate), x.TimesLive)},
 			{"points lost; double", fmt.Sprintf("%d; %d", x.Lost, x.Double)},
