@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ type checker struct {
 	every   time.Duration
 	targets func() []agent.Target
 	say     func(string)
+	keep    func(ctx context.Context, body []byte) error // what was found, for the store; may be nil
 
 	mu     sync.Mutex
 	latest map[string]api.Inspection
@@ -48,6 +51,7 @@ func (c *checker) run(ctx context.Context) error {
 			probed = time.Now()
 		}
 		c.round(ctx, probe, round < 2)
+		c.tell(ctx)
 		pause := c.every
 		if round < 2 {
 			pause = soon
@@ -100,4 +104,34 @@ func (c *checker) one(ctx context.Context, r host.Reader, server string, probe, 
 		apart(&m.Outcome, &in.Outcome)
 	}
 	c.latest[server] = in
+}
+
+// told is a finding as the store's history has it: without the figures, which
+// differ each time.
+type told struct {
+	Server   string `json:"server,omitempty"`
+	Check    string `json:"check"`
+	Subject  string `json:"subject"`
+	Severity string `json:"severity"`
+}
+
+// tell hands what is found now to the store, which keeps it if it differs from
+// the time before. A store that is away hears of it in the next round.
+func (c *checker) tell(ctx context.Context) {
+	if c.keep == nil || ctx.Err() != nil {
+		return
+	}
+	list := []told{}
+	for _, in := range c.list() {
+		for _, f := range in.Outcome.Findings {
+			list = append(list, told{in.Server, f.Check, f.Subject, f.Severity.String()})
+		}
+	}
+	slices.SortFunc(list, func(a, b told) int {
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Check, b.Check), strings.Compare(a.Subject, b.Subject))
+	})
+	body, err := json.Marshal(list)
+	if err == nil {
+		_ = c.keep(ctx, body) // a store that is away is told of elsewhere
+	}
 }

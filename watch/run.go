@@ -79,6 +79,13 @@ func (w *watcher) build(ctx context.Context) error {
 		return s.AddMarks(ctx, m)
 	}
 	w.checks = &checker{version: w.o.Version, every: w.o.Every, targets: w.targets, say: w.o.Say}
+	w.checks.keep = func(ctx context.Context, body []byte) error {
+		s, err := w.house.get()
+		if err != nil {
+			return err
+		}
+		return s.PutFindings(ctx, store.Findings{Host: w.o.Host, At: time.Now(), Body: body})
+	}
 	if w.o.NoCollect {
 		return nil
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"headroom/fail"
 	"headroom/host"
 	"headroom/web/auth"
@@ -195,6 +197,15 @@ func TestUpFindsCollectsStoresAndChecks(t *testing.T) {
 	s.until("a mark of the boot", 30*time.Second, func() bool {
 		var m struct{ Marks []struct{ Kind string } }
 		return s.get("marks?from=-1000d&to=now", &m) == nil && len(m.Marks) > 0 && m.Marks[0].Kind == "boot"
+	})
+	s.until("findings in the store", 30*time.Second, func() bool {
+		conn, err := pgx.Connect(t.Context(), "host="+filepath.Join(s.dirs.State, "store", "s")+" port=5432 user=postgres dbname=postgres")
+		if err != nil {
+			return false
+		}
+		defer conn.Close(t.Context())
+		n := 0
+		return conn.QueryRow(t.Context(), "select count(*) from headroom.finding where jsonb_typeof(body) = 'array'").Scan(&n) == nil && n > 0
 	})
 	before := s.points("host_boot_time_seconds")
 	s.stop()
