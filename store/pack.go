@@ -22,24 +22,25 @@ const (
 
 // packing is one run of writing the hot points as packed hours.
 type packing struct {
-	s       *Store
-	tx      pgx.Tx
-	gen     int
-	epoch   int64
-	seq     int64 // of the newest write that is packed
-	hot     int   // the table that is packed
-	cutoff  int64 // points at or after it stay hot
-	days    []int64
-	rolled  time.Time
-	hours   map[int64]bool // packed before
-	touched map[int64]bool // packed now
-	c       coder
-	out     copyRows
-	rows    int
-	carry   []hotPoint
-	dirty   [][2]int64 // series, day's start
-	late    []late
-	done    map[int64]int64 // series → packed to
+	s         *Store
+	tx        pgx.Tx
+	gen       int
+	epoch     int64
+	seq       int64 // of the newest write that is packed
+	hot       int   // the table that is packed
+	cutoff    int64 // points at or after it stay hot
+	days      []int64
+	rolled    time.Time
+	hours     map[int64]bool // packed before
+	packedEnd int64          // the end of the last of them
+	touched   map[int64]bool // packed now
+	c         coder
+	out       copyRows
+	rows      int
+	carry     []hotPoint
+	dirty     [][2]int64 // series, day's start
+	late      []late
+	done      map[int64]int64 // series → packed to
 }
 
 type numbered struct {
@@ -154,6 +155,7 @@ func (p *packing) start(ctx context.Context) error {
 	var hour time.Time
 	_, err = pgx.ForEachRow(rows, []any{&hour}, func() error {
 		p.hours[hour.UnixMilli()] = true
+		p.packedEnd = max(p.packedEnd, hour.UnixMilli()+hourMS-1)
 		return nil
 	})
 	return err
@@ -181,6 +183,12 @@ func (p *packing) slice(ctx context.Context, list []numbered) error {
 // one cuts a series' points into hours.
 func (p *packing) one(id int64, e *entry) {
 	ps := settle(e.old.list(&p.c, nil))
+	// Of a series that was idle, or before a start, nobody remembers how far it
+	// is packed; it is not beyond the last hour that is.
+	known := e.packedTo
+	if known == 0 {
+		known = p.packedEnd
+	}
 	for len(ps) > 0 {
 		hour := ps[0].At - ps[0].At%hourMS
 		n := 0
@@ -195,12 +203,12 @@ func (p *packing) one(id int64, e *entry) {
 			}
 			continue
 		}
-		p.done[id] = max(p.done[id], e.packedTo, part[n-1].At)
+		p.done[id] = max(p.done[id], known, part[n-1].At)
 		p.touched[hour] = true
 		if d := hour - hour%dayMS; !p.rolled.IsZero() && d < p.rolled.UnixMilli() {
 			p.dirty = append(p.dirty, [2]int64{id, d})
 		}
-		if p.hours[hour] && (e.packedTo == 0 || part[0].At <= e.packedTo) {
+		if p.hours[hour] && part[0].At <= known {
 			p.late = append(p.late, late{id, hour, slices.Clone(part)})
 			continue
 		}
