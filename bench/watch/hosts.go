@@ -33,11 +33,8 @@ type hostsResult struct {
 // hosts has 1,000 simulated agents send 200 series each once a minute, each at
 // its own second, over its own connection.
 func hosts(ctx context.Context, b *bench) (any, error) {
-	u, err := b.newUp("up", "--no-collect")
+	u, err := b.running(ctx, "--no-collect")
 	if err != nil {
-		return nil, err
-	}
-	if _, err := u.start(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { _ = u.stop() }()

@@ -50,11 +50,8 @@ type killWriter struct {
 // kills kills agent, server and PostgreSQL at random moments while writers
 // send, and counts what is stored in the end.
 func kills(ctx context.Context, b *bench) (any, error) {
-	u, err := b.newUp("up", "--no-collect")
+	u, err := b.running(ctx, "--no-collect")
 	if err != nil {
-		return nil, err
-	}
-	if _, err := u.start(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { _ = u.stop() }()

@@ -47,11 +47,8 @@ func outage(ctx context.Context, b *bench) (any, error) {
 		return nil, err
 	}
 	defer func() { _ = pg.Stop() }()
-	u, err := b.newUp("up", "--no-collect", "--queue", "8GiB", "--store", pg.DSN())
+	u, err := b.running(ctx, "--no-collect", "--queue", "8GiB", "--store", pg.DSN())
 	if err != nil {
-		return nil, err
-	}
-	if _, err := u.start(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { _ = u.stop() }()

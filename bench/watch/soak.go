@@ -28,11 +28,8 @@ type soakSample struct {
 
 // soak drives 1,000 hosts every 5 s, which is twelve times one minute's rate.
 func soak(ctx context.Context, b *bench) (any, error) {
-	u, err := b.newUp("up")
+	u, err := b.running(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := u.start(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { _ = u.stop() }()

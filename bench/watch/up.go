@@ -53,6 +53,15 @@ func (b *bench) newUp(name string, args ...string) (*up, error) {
 	return u, err
 }
 
+// running prepares and starts one.
+func (b *bench) running(ctx context.Context, args ...string) (*up, error) {
+	u, err := b.newUp("up", args...)
+	if err == nil {
+		_, err = u.start(ctx)
+	}
+	return u, err
+}
+
 func (u *up) env() []string { return append(os.Environ(), "HEADROOM_STATE="+u.state) }
 
 // verb runs another verb on the same state.

@@ -1,3 +1,5 @@
+//go:build screens
+
 package browser
 
 import (
