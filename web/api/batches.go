@@ -25,21 +25,9 @@ func (a *API) ingestBatches(w http.ResponseWriter, r *http.Request) error {
 	if t := r.Header.Get("Content-Type"); t != BatchType {
 		return refuse(http.StatusUnsupportedMediaType, "send Content-Type: "+BatchType, "content type %.60q is not taken here", t)
 	}
-	end, err := a.begin(r)
-	if err != nil {
-		return err
-	}
-	defer end()
-	body, done, err := a.openBody(w, r)
-	if err != nil {
-		return err
-	}
-	defer done()
-	in, err := a.newIntake(r.Context(), r)
-	if err != nil {
-		return err
-	}
-	return in.answer(w, in.frames(bufio.NewReaderSize(body, 64<<10)))
+	return a.receive(w, r, func(in *intake, body io.Reader) error {
+		return in.frames(bufio.NewReaderSize(body, 64<<10))
+	})
 }
 
 // frames reads each batch and puts it. The end of the body within a batch is

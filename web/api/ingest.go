@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -46,6 +47,27 @@ func (r *receipt) reject(index, point int, reason string) {
 		j.Point = &point
 	}
 	r.Rejects = append(r.Rejects, j)
+}
+
+// receive is what every request that brings samples has in common: a place
+// among those at work, its body unpacked and bounded, and the receipt of what
+// take took of it.
+func (a *API) receive(w http.ResponseWriter, r *http.Request, take func(in *intake, body io.Reader) error) error {
+	end, err := a.begin(r)
+	if err != nil {
+		return err
+	}
+	defer end()
+	body, done, err := a.openBody(w, r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	in, err := a.newIntake(r.Context(), r)
+	if err != nil {
+		return err
+	}
+	return in.answer(w, take(in, body))
 }
 
 // intake is one request that brings samples.

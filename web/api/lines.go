@@ -15,21 +15,7 @@ import (
 // {"name":…,"labels":{…},"points":[[at,value],…]}. What is good is stored even
 // if other lines are not.
 func (a *API) ingestLines(w http.ResponseWriter, r *http.Request) error {
-	end, err := a.begin(r)
-	if err != nil {
-		return err
-	}
-	defer end()
-	body, done, err := a.openBody(w, r)
-	if err != nil {
-		return err
-	}
-	defer done()
-	in, err := a.newIntake(r.Context(), r)
-	if err != nil {
-		return err
-	}
-	return in.answer(w, in.lines(body))
+	return a.receive(w, r, (*intake).lines)
 }
 
 var blocks = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}

@@ -28,29 +28,17 @@ func (a *API) ingestRemote(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Content-Encoding") != "snappy" {
 		return refuse(http.StatusUnsupportedMediaType, "", "remote-write comes as Content-Encoding: snappy")
 	}
-	end, err := a.begin(r)
-	if err != nil {
-		return err
-	}
-	defer end()
-	body, done, err := a.openBody(w, r)
-	if err != nil {
-		return err
-	}
-	defer done()
-	msg, err := io.ReadAll(body)
-	if err != nil {
-		return bodyError(err)
-	}
-	in, err := a.newIntake(r.Context(), r)
-	if err != nil {
-		return err
-	}
-	cause := in.writeRequest(msg)
-	if cause == nil {
+	return a.receive(w, r, func(in *intake, body io.Reader) error {
+		msg, err := io.ReadAll(body)
+		if err != nil {
+			return bodyError(err)
+		}
+		if err := in.writeRequest(msg); err != nil {
+			return err
+		}
 		in.partly = http.StatusBadRequest
-	}
-	return in.answer(w, cause)
+		return nil
+	})
 }
 
 var errWire = errors.New("not a WriteRequest")
