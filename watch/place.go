@@ -11,6 +11,7 @@ import (
 
 	"headroom/fail"
 	"headroom/host"
+	"headroom/web"
 	"headroom/web/auth"
 )
 
@@ -149,9 +150,5 @@ func (p place) link(r running) (string, error) {
 	if r.Changes {
 		scopes = append(scopes, auth.Change)
 	}
-	code, err := auth.OpenSessions(p.path("sessions.json")).NewCode(scopes...)
-	if err != nil {
-		return "", fmt.Errorf("make a login link: %w", err)
-	}
-	return r.URL + "/login?code=" + code, nil
+	return web.LoginLink(auth.OpenSessions(p.path("sessions.json")), r.URL, scopes...)
 }

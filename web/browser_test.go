@@ -15,6 +15,7 @@ import (
 
 	"headroom/host"
 	"headroom/testkit/need"
+	"headroom/web/auth"
 )
 
 // attack is a page of somebody else that tries all it can against a server at
@@ -82,7 +83,7 @@ func TestPagesOfOthersInARealBrowser(t *testing.T) {
 	evilPort := evil.URL[strings.LastIndex(evil.URL, ":")+1:]
 
 	tab := chrome(t, program)
-	link, err := s.LoginLink()
+	link, err := LoginLink(s.o.Sessions, s.URL(), auth.Read, auth.Change)
 	if err != nil {
 		t.Fatal(err)
 	}

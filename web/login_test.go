@@ -18,7 +18,7 @@ func TestLoginLinkWorksOnceAndSurvivesARestart(t *testing.T) {
 	if status, _, h := ask(t, c, "GET", s.URL()+"/disks", ""); status != 303 || h.Get("Location") != "/login" {
 		t.Errorf("without a session: %d %s", status, h.Get("Location"))
 	}
-	link, err := s.LoginLink()
+	link, err := LoginLink(s.o.Sessions, s.URL(), auth.Read, auth.Change)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,18 +163,12 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// LoginLink makes a link that logs in whoever opens it first, within
-// auth.LinkLife.
-func (s *Server) LoginLink() (string, error) {
-	return LoginLink(s.o.Sessions, s.URL())
-}
-
 // LoginLink makes a login link for a server at a URL, from another process as
 // well: both use the same file of sessions.
-func LoginLink(sessions *auth.Sessions, url string) (string, error) {
-	code, err := sessions.NewCode(auth.Read, auth.Change)
+func LoginLink(sessions *auth.Sessions, url string, scopes ...auth.Scope) (string, error) {
+	code, err := sessions.NewCode(scopes...)
 	if err != nil {
-		return "", fmt.Errorf("make login link: %w", err)
+		return "", fmt.Errorf("make a login link: %w", err)
 	}
 	return strings.TrimSuffix(url, "/") + "/login?code=" + code, nil
 }

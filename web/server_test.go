@@ -110,7 +110,7 @@ func TestTLSAndANewCertificate(t *testing.T) {
 		c.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "db1.example"}, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 		return c
 	}
-	link, err := s.LoginLink()
+	link, err := LoginLink(s.o.Sessions, s.URL(), auth.Read, auth.Change)
 	if err != nil || !strings.HasPrefix(link, "https://") {
 		t.Fatal(link, err)
 	}

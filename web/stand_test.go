@@ -148,7 +148,7 @@ func browser(t testing.TB) *http.Client {
 // loggedIn is a browser that used a fresh login link.
 func (s *stand) loggedIn(t testing.TB) *http.Client {
 	t.Helper()
-	link, err := s.LoginLink()
+	link, err := LoginLink(s.o.Sessions, s.URL(), auth.Read, auth.Change)
 	if err != nil {
 		t.Fatal(err)
 	}
