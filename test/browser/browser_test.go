@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -29,7 +30,7 @@ func TestPages(t *testing.T) {
 		run  func(*testing.T, *site, context.Context)
 	}
 	t.Run("read", func(t *testing.T) {
-		for _, c := range []one{{"login", testLogin}, {"live", testLive}, {"weeks", testWeeks}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions}, {"looks", testLooks}} {
+		for _, c := range []one{{"login", testLogin}, {"live", testLive}, {"first", testFirst}, {"weeks", testWeeks}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions}, {"looks", testLooks}} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.run(t, s, chrome)
@@ -109,6 +110,25 @@ func testLive(t *testing.T, s *site, chrome context.Context) {
 	if now := js[int](b, "charts.all[0].data[0].length"); now != n {
 		t.Errorf("%d points came while it was paused", now-n)
 	}
+	b.quiet()
+}
+
+// testFirst looks at a machine that was never heard of: its first samples are
+// drawn when they come, not at the next query.
+func testFirst(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome)
+	b.open(s.url + "/host?host=new1")
+	b.until(drawn)
+	b.until("charts.all[0].el.querySelector('.gap')")
+	b.until("document.querySelector('#live').textContent === 'live'")
+	js[any](b, "charts.all.forEach(c => { c.load = async () => null; })") // no query any more
+	for i := range 3 {
+		at := time.Now().UnixMilli()
+		s.send(fmt.Sprintf(`{"name":"host_cpus","labels":{"host":"new1"},"points":[[%d,2]]}
+{"name":"host_cpu_seconds_total","labels":{"host":"new1","mode":"user"},"points":[[%d,%d]]}`, at, at, 10+i))
+		time.Sleep(1100 * time.Millisecond)
+	}
+	b.until("charts.all[0].u && charts.all[0].data[0].length")
 	b.quiet()
 }
 

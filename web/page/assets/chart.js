@@ -112,7 +112,10 @@ const charts = (() => {
       if (!p) { p = make('p', { class: 'warning' }); this.el.append(p); }
       p.textContent = text;
     }
+    // empty says why nothing is drawn. Of a range that goes on, what comes live
+    // is drawn at once: the first samples of a machine are not waited for.
     empty() {
+      this.orphan = range.window().live;
       const g = gaps.find(g => (g.server || '') === (this.server || '') && (g.metrics || []).some(m => this.names.some(n => n === m || new RegExp('^(?:' + n + ')$').test(m))));
       if (g) this.say('Not collected: ' + g.because, g.hint);
       else if (this.spec.empty) this.say(this.spec.empty, '', true);
