@@ -98,8 +98,8 @@ func testLive(t *testing.T, s *site, chrome context.Context) {
 	b.until(drawn)
 	b.until("document.querySelector('#live').textContent === 'live'")
 	b.until("charts.all[0].u && charts.all[0].data[0].length")
-	// One a second, where a query has one in ten.
-	b.untilIn(30*second, "(at => at.length > 4 && at.slice(-4).every((x, i, all) => !i || x - all[i - 1] <= 3))(charts.all[0].data[0])")
+	// One a second, where a query has one in ten; a busy machine may leave some out.
+	b.untilIn(40*second, "(at => at.filter((x, i) => i && x - at[i - 1] <= 3).length > 2)(charts.all[0].data[0])")
 	if top := js[float64](b, "Math.max(...charts.all[0].stacked().slice(-1)[0])"); top > 1.3 {
 		t.Errorf("the CPUs are busy to %.0f %%", top*100)
 	}
