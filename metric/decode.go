@@ -12,6 +12,8 @@ import (
 // comes again costs a comparison. It is not safe for concurrent use.
 type Decoder struct {
 	known map[string]*met
+	lists map[string]*list // by how they begin
+	kept  int              // series in lists
 	raw   []byte
 	key   []byte
 }
@@ -84,6 +86,10 @@ func (d *Decoder) rows(b *Batch, c *cursor) error {
 
 // keys reads the rows' series.
 func (d *Decoder) keys(b *Batch, c *cursor) error {
+	start := c.rest
+	if d.again(b, c) {
+		return nil
+	}
 	n := c.count(2, codecMaxPoints)
 	b.Rows = make([]Row, n)
 	d.key = d.key[:0]
@@ -110,6 +116,9 @@ func (d *Decoder) keys(b *Batch, c *cursor) error {
 			hint = hint.after
 		}
 		b.Rows[i].Series = hint.series
+	}
+	if !c.bad {
+		d.keep(b, start[:len(start)-len(c.rest)])
 	}
 	return nil
 }

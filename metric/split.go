@@ -20,6 +20,9 @@ const (
 // batch's ID and their place, so that a repeated request has the same ones.
 // The pieces share points with b.
 func (b *Batch) Split() []*Batch {
+	if b.fits() {
+		return []*Batch{b}
+	}
 	var out []*Batch
 	piece := &Batch{Origin: b.Origin}
 	points, size := 0, splitHead+len(b.Origin)
@@ -57,6 +60,19 @@ func (b *Batch) Split() []*Batch {
 		p.ID = b.ID.Part(i)
 	}
 	return out
+}
+
+// fits says that nothing has to be cut or left out.
+func (b *Batch) fits() bool {
+	points, size := 0, splitHead+len(b.Origin)
+	for i := range b.Rows {
+		n := len(b.Rows[i].Points)
+		if n == 0 {
+			return false // rows without points do not travel
+		}
+		points, size = points+n, size+splitRow+len(b.Rows[i].Series.key)+n*splitPoint
+	}
+	return points <= MaxBatchPoints && size <= MaxBatchBytes
 }
 
 // Part is the ID of the i-th piece of what has this ID: always the same.
