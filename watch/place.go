@@ -97,6 +97,9 @@ func Tokens(d host.Dirs) (*auth.Tokens, error) {
 	return auth.OpenTokens(p.path("tokens.json")), nil
 }
 
+// Usage is what those tokens have used of their budgets of new series.
+func Usage(d host.Dirs) *auth.Usage { return auth.OpenUsage(upPlace(d).path("series.json")) }
+
 // running is what a running `up` tells others on this machine.
 type running struct {
 	URL     string `json:"url"`

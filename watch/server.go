@@ -60,7 +60,7 @@ func (w *watcher) parts() api.Parts {
 		},
 		Worker: w.workerState, Defs: defs(), Findings: w.checks.list,
 		Journal: change.OpenJournal(w.o.Dirs), Trials: filepath.Join(w.o.Dirs.State, "results"),
-		Gaps: w.gaps, Targets: w.targets, Changes: w.changes(), Log: w.o.Say,
+		Gaps: w.gaps, Targets: w.targets, Changes: w.changes(), Usage: Usage(w.o.Dirs), Log: w.o.Say,
 	}
 }
 

@@ -104,7 +104,7 @@ func serve(dir, kind string) error {
 		parts.Queue = nowhere{q}
 	}
 	tokens := auth.OpenTokens(filepath.Join(dir, "tokens.json"))
-	secret, err := tokens.Create("bench", auth.Write)
+	secret, err := tokens.Make(auth.Token{Name: "bench", Scopes: []auth.Scope{auth.Write}, Series: auth.MaxSeries})
 	if err != nil {
 		return err
 	}

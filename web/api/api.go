@@ -21,6 +21,7 @@ import (
 	"headroom/metric"
 	"headroom/queue"
 	"headroom/store"
+	"headroom/web/auth"
 	"headroom/web/live"
 )
 
@@ -66,7 +67,8 @@ type Parts struct {
 	Trials      string // folder of trial results
 	Gaps        func() []metric.Gap
 	Targets     func() []agent.Target
-	Changes     *Changes // nil: no plans
+	Changes     *Changes    // nil: no plans
+	Usage       *auth.Usage // where it is kept how many new series tokens brought; nil: in memory
 	Limits      Limits
 	Log         func(string) // nil: silence
 	Now         func() time.Time
@@ -89,8 +91,7 @@ type Limits struct {
 	WireBytes  int64         // of a body as sent; 32 MiB
 	RawBytes   int64         // of a body unpacked; 64 MiB
 	LineBytes  int           // of one JSON line; 4 MiB
-	NewSeries  int           // series never seen before that one request may bring; 100,000
-	Series     int           // series in all that are taken within a day; 500,000
+	Series     int           // series in all that are taken within a day, shared by the tokens; 500,000
 	Patience   time.Duration // for each MiB of a body to come; 30 s
 	Requests   int           // requests that bring samples, at the same time; 32
 	Streams    int           // live streams in all; 2,048
@@ -114,7 +115,6 @@ func (l Limits) withDefaults() Limits {
 	}
 	l.Patience = cmp.Or(l.Patience, 30*time.Second)
 	def(&l.LineBytes, 4<<20)
-	def(&l.NewSeries, 100_000)
 	def(&l.Series, 500_000)
 	def(&l.Requests, 32)
 	def(&l.Streams, 2048)
@@ -139,11 +139,13 @@ type API struct {
 	plans    plans
 	life     context.Context // ends with Close
 	end      context.CancelFunc
+
+	background sync.WaitGroup
 }
 
 // counts are totals since the start.
 type counts struct {
-	points, rejected, stale, batches, bytes atomic.Int64
+	points, rejected, stale, over, batches, bytes atomic.Int64
 }
 
 // New returns the answers made of parts.
@@ -160,6 +162,9 @@ func New(p Parts) *API {
 	a.slots = make(chan struct{}, p.Limits.Requests)
 	a.streams.by = map[string]int{}
 	a.life, a.end = context.WithCancel(context.Background())
+	if p.Usage != nil {
+		a.keepUsage()
+	}
 	return a
 }
 
@@ -168,4 +173,5 @@ func New(p Parts) *API {
 func (a *API) Close() {
 	a.end()
 	a.plans.running.Wait()
+	a.background.Wait()
 }

@@ -128,7 +128,7 @@ func (in *intake) rowFault(r metric.Row) string {
 	if in.book.met(r.Series.ID()) {
 		return ""
 	}
-	if err := in.book.admit(r.Series, nil, &in.fresh); err != nil {
+	if err := in.book.admit(r.Series, nil, in.by); err != nil {
 		return err.Error()
 	}
 	return ""

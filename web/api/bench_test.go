@@ -36,7 +36,7 @@ func benchIntake(b *testing.B, read func(in *intake)) {
 	b.ReportAllocs()
 	for b.Loop() {
 		in := &intake{API: a, receipt: &receipt{}, now: time.Now(), host: "here", hostSet: []metric.Label{{Name: "host", Value: "here"}}, ends: 1 << 60}
-		in.fresh = fresh{1 << 20, 1 << 20}
+		in.by = &bringer{budget: 1 << 20}
 		in.b = newBuilder(b.Context(), a, "here", nil)
 		read(in)
 		if err := in.b.done(); err != nil || in.Rejected > 0 {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ type book struct {
 	now  func() time.Time
 
 	mu     sync.RWMutex
+	by     senders
 	known  generation
 	texts  map[string]*metric.Series // as they were written by their senders
 	before map[string]*metric.Series // texts of the generation before
@@ -33,7 +35,7 @@ const (
 )
 
 func newBook(most int, now func() time.Time) *book {
-	return &book{most: most, now: now,
+	return &book{most: most, now: now, by: senders{of: map[string]*sender{}},
 		known: generation{map[int64]struct{}{}, map[int64]struct{}{}, now()},
 		texts: map[string]*metric.Series{}, before: map[string]*metric.Series{}}
 }
@@ -45,28 +47,25 @@ func (b *book) find(text []byte) *metric.Series {
 	return b.texts[string(text)]
 }
 
-// fresh is the new series that one request may still bring.
-type fresh struct{ left, most int }
+// errOver says that a series is new and the budget for new ones is used up.
+var errOver = errors.New("over the budget of new series")
 
-// admit lets a series in: one that is known, or a new one for which there is
-// room. text, if not nil, stands for it from now on.
-func (b *book) admit(s *metric.Series, text []byte, f *fresh) error {
+// admit lets a series in: one that is known, or a new one for which its sender
+// has budget. text, if not nil, stands for it from now on.
+func (b *book) admit(s *metric.Series, text []byte, t *bringer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.turn()
 	id := s.ID()
 	if _, ok := b.known.now[id]; !ok {
 		if _, ok := b.known.before[id]; !ok {
-			if f.left <= 0 {
-				return fmt.Errorf("series %.120s is new, and one request may bring %d new ones", s.Key(), f.most)
+			if err := b.fresh(t); err != nil {
+				return fmt.Errorf("series %.120s is new, and %w", s.Key(), err)
 			}
-			if b.count() >= b.most {
-				return fmt.Errorf("series %.120s is new, and this server takes %d at most", s.Key(), b.most)
-			}
-			f.left--
 		}
 		delete(b.known.before, id)
 		b.known.now[id] = struct{}{}
+		b.by.get(t.id).active++
 	}
 	if text != nil {
 		if len(b.texts) >= maxTexts {
@@ -74,6 +73,28 @@ func (b *book) admit(s *metric.Series, text []byte, f *fresh) error {
 		}
 		b.texts[string(text)] = s
 	}
+	return nil
+}
+
+// fresh takes a new series off its sender's budget. Where all senders together
+// have brought as many as there is room for, those below an equal share of it
+// may still bring some: who used it up does not shut out the others. So there
+// may be twice as many in the end, and no more.
+func (b *book) fresh(t *bringer) error {
+	who := b.by.get(t.id)
+	if who.active >= b.most/len(b.by.of) && b.count() >= b.most || b.count() >= 2*b.most {
+		t.refuse(0)
+		return fmt.Errorf("this server takes %d within a day: %s has had its share: %w", b.most, t, errOver)
+	}
+	if who.returns > 0 && !b.by.told { // of before a restart, most likely
+		who.returns--
+		return nil
+	}
+	if wait := who.used.Take(b.now(), t.budget); wait > 0 {
+		t.refuse(wait)
+		return fmt.Errorf("%s has used up its %d of an hour: %w", t, t.budget, errOver)
+	}
+	b.by.changed = true
 	return nil
 }
 
@@ -93,6 +114,7 @@ func (b *book) turn() {
 	}
 	b.known = generation{map[int64]struct{}{}, b.known.now, b.now()}
 	b.before, b.texts = b.texts, map[string]*metric.Series{}
+	b.by.turn(b.now())
 }
 
 func (b *book) count() int { return len(b.known.now) + len(b.known.before) }
@@ -117,6 +139,7 @@ func (b *book) met(id int64) bool {
 func (b *book) know(ids []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.by.told = true
 	for _, id := range ids {
 		if b.count() >= b.most {
 			return
@@ -128,6 +151,6 @@ func (b *book) know(ids []int64) {
 }
 
 // Know tells of series, by their IDs, that the store holds already: they do
-// not count as new. Without it a restart forgets which are known, and only the
-// limits of one request hold new ones back.
+// not count as new. Until it is called, senders may bring again as many as they
+// had before the restart.
 func (a *API) Know(ids []int64) { a.book.know(ids) }

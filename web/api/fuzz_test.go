@@ -19,7 +19,7 @@ func fuzzIntake(t testing.TB) *intake {
 	now := time.Now()
 	in := &intake{API: a, receipt: &receipt{}, now: now, host: "here", hostSet: []metric.Label{{Name: "host", Value: "here"}}}
 	in.ends = now.Add(time.Hour).UnixMilli()
-	in.fresh = fresh{1000, 1000}
+	in.by = &bringer{budget: 1000}
 	in.b = newBuilder(t.Context(), a, "here", []byte("k"))
 	return in
 }

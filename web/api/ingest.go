@@ -75,7 +75,7 @@ type intake struct {
 	*API
 	*receipt
 	b       *builder
-	fresh   fresh
+	by      *bringer
 	now     time.Time
 	ends    int64 // the latest time that is taken, milliseconds
 	begins  int64 // the earliest
@@ -114,7 +114,7 @@ func (a *API) newIntake(ctx context.Context, r *http.Request) (*intake, error) {
 	if a.Limits.Window.Past > 0 {
 		in.begins = now.Add(-a.Limits.Window.Past).UnixMilli()
 	}
-	in.fresh = fresh{a.Limits.NewSeries, a.Limits.NewSeries}
+	in.by = a.newBringer(ctx)
 	in.b = newBuilder(ctx, a, host, key)
 	return in, nil
 }
@@ -173,17 +173,23 @@ func (in *intake) answer(w http.ResponseWriter, cause error) error {
 	in.Accepted, in.Batches = in.b.puts.points, in.b.puts.count
 	in.counts.rejected.Add(int64(in.Rejected))
 	in.counts.stale.Add(int64(in.Stale))
+	in.overBudget(in.by)
 	if cause == nil && err != nil {
 		cause = putError(err)
 	}
-	return in.receipt.write(w, cause)
+	return in.write(w, cause)
 }
 
-func (r *receipt) write(w http.ResponseWriter, cause error) error {
-	status := http.StatusOK
+// write answers. Where only the budget of new series stood against all of a
+// request, it is 429: it may come again later.
+func (in *intake) write(w http.ResponseWriter, cause error) error {
+	r, status := in.receipt, http.StatusOK
 	switch {
 	case cause != nil:
 		return writeCause(w, r, cause)
+	case in.by.refused > 0 && r.Accepted == 0:
+		status = http.StatusTooManyRequests
+		retryAfter(w, in.by.wait)
 	case r.Rejected > 0 && r.Accepted > 0:
 		status = cmp.Or(r.partly, http.StatusMultiStatus)
 	case r.Rejected > 0:
@@ -191,6 +197,9 @@ func (r *receipt) write(w http.ResponseWriter, cause error) error {
 	}
 	if r.Rejected > 0 {
 		r.Error = fmt.Sprintf("%d not taken, %d points taken", r.Rejected, r.Accepted)
+	}
+	if in.by.refused > 0 {
+		r.Hint = in.by.wayOut()
 	}
 	writeJSON(w, status, r)
 	return nil

@@ -156,59 +156,6 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestLabelBombs(t *testing.T) {
-	s := serve(t, func(p *Parts) { p.Limits.NewSeries, p.Limits.Series = 100, 150 })
-	bomb := func(from, n int) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, `{"name":"x","labels":{"id":"%d"},"value":1}`+"\n", from+i)
-		}
-		return b.String()
-	}
-	status, r := s.ingest(t, bomb(0, 120))
-	if status != 207 || r.Accepted != 100 || r.Rejected != 20 {
-		t.Fatalf("one request: %d %+v", status, r)
-	}
-	has(t, r.Rejects[0].Reason, `x{host="here",id="100"} is new, and one request may bring 100`)
-	if _, r = s.ingest(t, bomb(1000, 100)); r.Accepted != 50 || r.Rejected != 50 {
-		t.Fatalf("in all: %+v", r)
-	}
-	has(t, r.Rejects[0].Reason, "this server takes 150 at most")
-	if status, r := s.ingest(t, bomb(0, 100)); status != 200 {
-		t.Errorf("those that were known are refused: %d %+v", status, r)
-	}
-}
-
-// The limit is of a day or two, not of all times: what came long ago makes
-// room.
-func TestOldSeriesMakeRoom(t *testing.T) {
-	now := time.Now()
-	b := newBook(10, func() time.Time { return now })
-	enter := func(from, n int) (refused int) {
-		for i := range n {
-			s, err := metric.NewSeries("x", []metric.Label{{Name: "id", Value: fmt.Sprint(from + i)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b.admit(s, []byte(s.Key()), &fresh{100, 100}) != nil {
-				refused++
-			}
-		}
-		return refused
-	}
-	if n := enter(0, 20); n != 10 {
-		t.Errorf("%d refused, want 10", n)
-	}
-	now = now.Add(generationLife + time.Hour)
-	if n := enter(0, 5); n != 0 || b.size() != 10 { // five come again
-		t.Errorf("%d refused, %d known", n, b.size())
-	}
-	now = now.Add(generationLife + time.Hour)
-	if n := enter(100, 10); n != 5 {
-		t.Errorf("%d refused, want 5: five old ones have gone", n)
-	}
-}
-
 // slowQueue takes its time, as a disk does that is busy.
 type slowQueue struct {
 	queue.Queue

@@ -174,7 +174,7 @@ func (in *intake) remoteSeries(t, msg []byte) (*metric.Series, string) {
 			return nil, why
 		}
 	}
-	if err := in.book.admit(s, t, &in.fresh); err != nil {
+	if err := in.book.admit(s, t, in.by); err != nil {
 		return nil, err.Error()
 	}
 	return s, ""

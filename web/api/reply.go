@@ -62,13 +62,17 @@ func statusOf(err error) int {
 func WriteError(w http.ResponseWriter, err error) {
 	var f *fault
 	if errors.As(err, &f) && f.retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retry.Seconds()))))
+		retryAfter(w, f.retry)
 	}
 	body := map[string]string{"error": err.Error()}
 	if hint := fail.HintOf(err); hint != "" {
 		body["hint"] = hint
 	}
 	writeJSON(w, statusOf(err), body)
+}
+
+func retryAfter(w http.ResponseWriter, d time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
 }
 
 // Refuse answers with a status, an error and a hint ("" for none).
@@ -136,7 +140,7 @@ func (a *API) openStore() (Store, error) {
 func writeCause(w http.ResponseWriter, r *receipt, cause error) error {
 	var f *fault
 	if errors.As(cause, &f) && f.retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retry.Seconds()))))
+		retryAfter(w, f.retry)
 	}
 	r.Error, r.Hint = cause.Error(), fail.HintOf(cause)
 	writeJSON(w, statusOf(cause), r)

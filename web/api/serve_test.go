@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,8 @@ import (
 )
 
 // stand is a server with all answers, a real queue, and everybody let in as
-// one token; the guard is tested in package web.
+// one token (or as the one that the header Test-Token names, with the budget
+// Test-Series); the guard is tested in package web.
 type stand struct {
 	*API
 	url string
@@ -38,7 +40,12 @@ func serve(t testing.TB, alter func(*Parts)) *stand {
 	mux := http.NewServeMux()
 	for _, rt := range a.Routes() {
 		mux.HandleFunc(rt.Method+" "+rt.Path, func(w http.ResponseWriter, r *http.Request) {
-			rt.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Who{ID: "t1", Name: "test", Scopes: auth.Scopes()})))
+			who := auth.Who{ID: "t1", Name: "test", Token: "t1", Scopes: auth.Scopes()}
+			if name := r.Header.Get("Test-Token"); name != "" {
+				who.ID, who.Name, who.Token = name, name, name
+			}
+			who.Series, _ = strconv.Atoi(r.Header.Get("Test-Series"))
+			rt.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 		})
 	}
 	srv := httptest.NewServer(mux)

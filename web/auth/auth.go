@@ -33,7 +33,9 @@ func Scopes() []Scope { return []Scope{Read, Write, Change} }
 type Who struct {
 	ID      string // of the token or session; no secret
 	Name    string
-	Session bool // a person with a browser
+	Session bool   // a person with a browser
+	Token   string // ID of the token, also of one that a session began with; "": a login link
+	Series  int    // new series that the token may bring in an hour
 	Scopes  []Scope
 }
 

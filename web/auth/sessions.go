@@ -127,6 +127,7 @@ func (s *Sessions) Check(secret string, tokens *Tokens) (Who, error) {
 		return Who{}, ErrUnknown
 	}
 	e := st.Sessions[found]
+	who := Who{ID: e.ID, Name: e.Name, Session: true, Scopes: e.Scopes}
 	if e.Token != "" {
 		if tokens == nil {
 			return Who{}, ErrUnknown
@@ -135,11 +136,13 @@ func (s *Sessions) Check(secret string, tokens *Tokens) (Who, error) {
 		if err != nil {
 			return Who{}, err
 		}
-		if !slices.ContainsFunc(all, func(t Token) bool { return t.ID == e.Token }) {
+		i := slices.IndexFunc(all, func(t Token) bool { return t.ID == e.Token })
+		if i < 0 {
 			return Who{}, ErrUnknown
 		}
+		who.Token, who.Series = e.Token, all[i].Budget()
 	}
-	return Who{ID: e.ID, Name: e.Name, Session: true, Scopes: e.Scopes}, nil
+	return who, nil
 }
 
 // End closes a session. One that is not there is no error.
