@@ -20,10 +20,13 @@ type Target struct {
 	Kind    metric.Target `json:"kind"`
 	Name    string        `json:"name,omitempty"` // label server; "" for the machine itself
 	Found   string        `json:"found"`          // how it was found
+	Ways    []string      `json:"ways,omitempty"` // all that lead there, where there are several
 	DSN     string        `json:"-"`              // how to connect; may hold a password
 	Missing string        `json:"missing,omitempty"`
 	Hint    string        `json:"hint,omitempty"` // the way out of what is missing
 	Gone    time.Time     `json:"gone,omitzero"`  // since when it is not found any more
+
+	also []string // keys that it has no more since it is known to be one
 }
 
 // key tells targets apart.
@@ -69,6 +72,8 @@ const (
 	stopWait   = 2 * time.Second  // for rounds under way when the runner ends
 	loginEvery = 5 * time.Minute  // the longest pause between two tries to log in
 	maxTargets = 64
+	// several ways may lead to one target
+	maxCandidates = 2 * maxTargets
 )
 
 func openLocal(t Target) Link {

@@ -43,7 +43,7 @@ func BenchmarkRound(b *testing.B) {
 
 // BenchmarkFind is one look for what runs here.
 func BenchmarkFind(b *testing.B) {
-	f := &Finder{Reader: host.Open(host.Options{}), Knock: func(context.Context, metric.Target, string) error { return nil }}
+	f := &Finder{Reader: host.Open(host.Options{}), Knock: func(context.Context, metric.Target, string) (Identity, error) { return Identity{}, nil }}
 	b.ReportAllocs()
 	for b.Loop() {
 		f.Find(b.Context())

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"headroom/fail"
 	"headroom/host"
 	"headroom/metric"
 )
@@ -28,26 +28,11 @@ type Finder struct {
 	// All has the private servers of trials and labs found as well, which come
 	// and go.
 	All bool
-	// Knock tries to log in; nil: for real.
-	Knock func(ctx context.Context, kind metric.Target, dsn string) error
+	// Knock logs in and asks who answers; nil: for real.
+	Knock func(ctx context.Context, kind metric.Target, dsn string) (Identity, error)
 
 	mu    sync.Mutex
-	tried map[string]*login
-}
-
-// login is what came of trying to log in to one server.
-type login struct {
-	dsn           string // "" if none worked
-	missing, hint string
-	again         time.Time // no try before
-	pause         time.Duration
-}
-
-// Discover finds what runs on this machine, once: servers of PostgreSQL by
-// socket, port and process, PgBouncer, nginx, and those that DSNs name. A
-// server that was found and cannot be used says what is missing.
-func Discover(ctx context.Context, r host.Reader, dsns ...string) []Target {
-	return (&Finder{Reader: r, DSNs: dsns}).Find(ctx)
+	tried map[string]*login // by candidate.id
 }
 
 // Find looks once. Targets come by kind and name.
@@ -58,20 +43,13 @@ func (f *Finder) Find(ctx context.Context) []Target {
 	}
 	unix, tcp := unixListeners(f.Reader), tcpListeners(f.Reader)
 	pools := f.poolers(ps, unix, tcp)
-	found := f.named() // first: they win over what is found
-	found = append(found, f.servers(ps, unix, tcp, pools)...)
+	found := append(f.named(), f.servers(ps, unix, tcp, pools)...)
 	found = append(found, pools...)
-	slices.SortStableFunc(found, func(a, b *candidate) int { return cmp.Compare(a.key(), b.key()) })
-	found = slices.CompactFunc(found, func(a, b *candidate) bool { return a.key() == b.key() })
-	var wg sync.WaitGroup
-	for _, c := range found[:min(len(found), maxTargets)] {
-		wg.Go(func() { f.enter(ctx, c) })
-	}
-	wg.Wait()
+	f.askAll(ctx, found[:min(len(found), maxCandidates)])
 	f.forget(found)
 	var out []Target
-	for _, c := range found {
-		out = append(out, c.Target)
+	for _, g := range together(found) {
+		out = append(out, g.target())
 	}
 	out = append(out, nginxes(f.Reader, ps)...)
 	slices.SortStableFunc(out, func(a, b Target) int { return cmp.Compare(a.key(), b.key()) })
@@ -84,7 +62,7 @@ func (f *Finder) forget(found []*candidate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key := range f.tried {
-		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.key() == key }) {
+		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.id() == key }) {
 			delete(f.tried, key)
 		}
 	}
@@ -108,7 +86,14 @@ type candidate struct {
 	port int
 	dsns []string
 	way  string // what to do if none works
+
+	named bool   // by --db
+	long  string // a name that tells it from others with the same address
+	login login  // what came of the ways
 }
+
+// id tells candidates apart, also those with the same address.
+func (c *candidate) id() string { return c.key() + "\x00" + strings.Join(c.dsns, "\x00") }
 
 // nameOf is a server's label: the port alone where the socket is at its usual
 // place, or loopback leads to it.
@@ -120,77 +105,63 @@ func nameOf(at string, port int) string {
 	return fmt.Sprintf("%s:%d", at, port)
 }
 
-// enter tries to log in, unless that is known or must wait.
-func (f *Finder) enter(ctx context.Context, c *candidate) {
+// askAll tries to log in to all candidates, and asks those anew that another
+// answer shows to be restarted.
+func (f *Finder) askAll(ctx context.Context, found []*candidate) {
+	asked := make([]bool, len(found))
+	var wg sync.WaitGroup
+	for i, c := range found {
+		wg.Go(func() { asked[i] = f.enter(ctx, c, false) })
+	}
+	wg.Wait()
+	var fresh []Identity
+	for i, c := range found {
+		if asked[i] {
+			fresh = append(fresh, c.login.id)
+		}
+	}
+	for i, c := range found {
+		if !asked[i] && slices.ContainsFunc(fresh, c.login.id.restarted) {
+			wg.Go(func() { f.enter(ctx, c, true) })
+		}
+	}
+	wg.Wait()
+}
+
+// enter tries to log in, unless that is known or must wait; with again, it
+// does so in any case. It says whether it asked.
+func (f *Finder) enter(ctx context.Context, c *candidate, again bool) bool {
 	if len(c.dsns) == 0 {
-		return
+		return false
 	}
 	f.mu.Lock()
-	l := f.tried[c.key()]
+	l := f.tried[c.id()]
 	f.mu.Unlock()
-	if l == nil {
-		l = &login{}
+	ask := l == nil || again || !time.Now().Before(l.again)
+	if ask {
+		l = f.try(ctx, c, l)
 	}
-	if l.dsn == "" && !time.Now().Before(l.again) {
-		l = f.try(ctx, c, l.pause)
-	}
-	c.DSN, c.Missing, c.Hint = l.dsn, l.missing, l.hint
+	c.login, c.DSN, c.Missing, c.Hint = *l, l.dsn, l.missing, l.hint
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.tried == nil {
 		f.tried = map[string]*login{}
 	}
-	f.tried[c.key()] = l
-}
-
-// loginWait bounds one try to log in.
-const loginWait = 2 * time.Second
-
-// try logs in by each way until one works.
-func (f *Finder) try(ctx context.Context, c *candidate, pause time.Duration) *login {
-	knock := f.Knock
-	if knock == nil {
-		knock = realKnock
-	}
-	var first error
-	for _, dsn := range c.dsns {
-		err := knock(ctx, c.Kind, dsn)
-		if err == nil || !loginRefused(err) {
-			return &login{dsn: dsn} // a server that does not answer now is for the rounds to tell
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	pause = min(max(2*pause, findEvery), loginEvery)
-	return &login{
-		missing: fmt.Sprintf("found (%s), but cannot log in: %v", c.Found, first), hint: cmp.Or(c.way, fail.HintOf(first)),
-		pause: pause, again: time.Now().Add(pause - time.Second),
-	}
-}
-
-func realKnock(ctx context.Context, kind metric.Target, dsn string) error {
-	ctx, stop := context.WithTimeout(ctx, loginWait)
-	defer stop()
-	l := host.Open(host.Options{DSN: dsn, WithPG: true})
-	defer l.Close()
-	if kind == metric.PgBouncer {
-		_, err := l.Console(ctx, "show version")
-		return err
-	}
-	return l.Ping(ctx)
+	f.tried[c.id()] = l
+	return ask
 }
 
 // named lists the servers that were named by DSN.
 func (f *Finder) named() []*candidate {
 	var out []*candidate
 	for _, dsn := range f.DSNs {
-		c := &candidate{Target: Target{Kind: metric.Postgres, Found: "named by --db"}, dsns: []string{dsn}}
+		c := &candidate{Target: Target{Kind: metric.Postgres, Found: "named by --db"}, dsns: []string{dsn}, named: true}
 		cfg, err := host.ParseDSN(dsn)
 		if err != nil {
 			c.Name, c.Missing, c.dsns = "named", err.Error(), nil
 		} else {
-			c.Name = nameOf(cfg.Host, int(cfg.Port))
+			c.port, c.Name = int(cfg.Port), nameOf(cfg.Host, int(cfg.Port))
+			c.long = fmt.Sprintf("%s:%d/%s as %s", cfg.Host, cfg.Port, cfg.Database, cfg.User)
 		}
 		out = append(out, c)
 	}

@@ -75,14 +75,14 @@ func TestFindsWhatRuns(t *testing.T) {
 	t.Setenv("PGUSER", "me")
 	var asked []string
 	f := &Finder{Reader: machine(), DSNs: []string{"host=db.example.com user=x password=hush"}, Skip: []string{"/skip"}}
-	f.Knock = func(_ context.Context, kind metric.Target, dsn string) error {
+	f.Knock = func(_ context.Context, kind metric.Target, dsn string) (Identity, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		asked = append(asked, dsn)
 		if kind == metric.Postgres && strings.Contains(dsn, "port=5433") || kind == metric.PgBouncer && !strings.Contains(dsn, "user='stats'") {
-			return errors.Join(host.ErrConnect, &pgconn.PgError{Code: "28000", Message: `role "me" does not exist`})
+			return Identity{}, errors.Join(host.ErrConnect, &pgconn.PgError{Code: "28000", Message: `role "me" does not exist`})
 		}
-		return nil
+		return Identity{}, nil
 	}
 	got := f.Find(t.Context())
 	var lines []string
@@ -126,7 +126,7 @@ func TestFindsByAccountWhereNothingElseTells(t *testing.T) {
 	f := machine()
 	f.Files = map[string]string{"/proc/net/tcp": f.Files["/proc/net/tcp"], "/proc/9/stat": "9 (postgres) S 1 1 1 0"}
 	f.Stats["/proc/9"] = host.FileInfo{UID: 112}
-	got := (&Finder{Reader: f, Knock: func(context.Context, metric.Target, string) error { return nil }}).Find(t.Context())
+	got := (&Finder{Reader: f, Knock: func(context.Context, metric.Target, string) (Identity, error) { return Identity{}, nil }}).Find(t.Context())
 	if len(got) != 2 || got[0].Name != "5434" || got[1].Name != "6440" || got[0].Missing != "" {
 		t.Errorf("got %+v", got)
 	}
@@ -137,7 +137,7 @@ func TestTargetsAreBounded(t *testing.T) {
 	for i := range 100 {
 		f.Files["/proc/net/unix"] += fmt.Sprintf("0: 00000002 00000000 00010000 0001 01 1 /run/x/.s.PGSQL.%d\n", 5000+i)
 	}
-	got := (&Finder{Reader: f, Knock: func(context.Context, metric.Target, string) error { return nil }}).Find(t.Context())
+	got := (&Finder{Reader: f, Knock: func(context.Context, metric.Target, string) (Identity, error) { return Identity{}, nil }}).Find(t.Context())
 	if len(got) != maxTargets || !strings.Contains(got[maxTargets-1].Missing, "36 more servers") {
 		t.Errorf("%d targets, the last one %+v", len(got), got[len(got)-1])
 	}
@@ -149,7 +149,7 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, unix, tcp, stat, cmdline, pid string) {
 		r := &host.Fake{Files: map[string]string{"/proc/net/unix": unix, "/proc/net/tcp": tcp, "/proc/7/stat": stat, "/proc/7/cmdline": cmdline, "/d/postmaster.pid": pid},
 			Links: map[string]string{"/proc/7/cwd": "/d"}}
-		got := (&Finder{Reader: r, Knock: func(context.Context, metric.Target, string) error { return nil }}).Find(context.Background())
+		got := (&Finder{Reader: r, Knock: func(context.Context, metric.Target, string) (Identity, error) { return Identity{}, nil }}).Find(context.Background())
 		if len(got) > maxTargets {
 			t.Errorf("%d targets", len(got))
 		}

@@ -240,6 +240,7 @@ func server(p place) *candidate {
 	c := &candidate{
 		Target: Target{Kind: metric.Postgres, Name: p.name(), Found: p.found()},
 		dir:    p.dir, port: p.port, dsns: []string{p.dsn("postgres", "")},
+		long: longName(cmp.Or(p.dir, p.host), p.port),
 	}
 	if me != "postgres" {
 		c.dsns = append(c.dsns, p.dsn("postgres", "postgres"))

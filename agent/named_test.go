@@ -16,8 +16,8 @@ import (
 // that refusal: a wrong password is not mended by another role.
 func TestNamedServerTellsTheWayOutOfItsRefusal(t *testing.T) {
 	f := &Finder{Reader: machine(), DSNs: []string{"host=db.example.com user=x"}}
-	f.Knock = func(context.Context, metric.Target, string) error {
-		return fail.Hint(fmt.Errorf("%w: %w", host.ErrConnect, &pgconn.PgError{Code: "28P01"}), "give the password in ~/.pgpass")
+	f.Knock = func(context.Context, metric.Target, string) (Identity, error) {
+		return Identity{}, fail.Hint(fmt.Errorf("%w: %w", host.ErrConnect, &pgconn.PgError{Code: "28P01"}), "give the password in ~/.pgpass")
 	}
 	for _, target := range f.Find(t.Context()) {
 		if target.Found == "named by --db" {

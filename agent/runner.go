@@ -90,14 +90,23 @@ func (r *Runner) find(ctx context.Context) {
 // found any more stay as a gap for a day.
 func (r *Runner) merge(ctx context.Context, found []Target) {
 	seen := map[string]bool{}
+	known := map[string]bool{}
 	for _, t := range found {
 		seen[t.key()] = true
+		for _, key := range t.also {
+			known[key] = true
+		}
 		r.add(ctx, t)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, s := range r.slots {
 		if s.kind == metric.Host || seen[key] {
+			continue
+		}
+		if known[key] { // not gone: it is another name of one that is there
+			s.cancel()
+			delete(r.slots, key)
 			continue
 		}
 		switch away := s.gone(r.opt.Now()); {
