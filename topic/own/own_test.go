@@ -1,6 +1,7 @@
 package own
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 )
 
 func TestOurProcessIsMeasured(t *testing.T) {
+	held := make([]byte, 8<<20)
 	r := host.Open(host.Options{})
 	out := metric.NewOut(process, time.Now())
 	if err := process.Collect(t.Context(), r, out); err != nil || out.Err() != nil || len(out.Gaps) > 0 {
@@ -21,7 +23,7 @@ func TestOurProcessIsMeasured(t *testing.T) {
 		got[row.Series.Key()] = row.Points[0].Value
 	}
 	for name, within := range map[string][2]float64{
-		"headroom_process_resident_bytes": {1 << 20, 4 << 30}, "headroom_process_heap_bytes": {1 << 16, 4 << 30}, "headroom_process_goroutines": {2, 1e4},
+		"headroom_process_resident_bytes": {1 << 20, 4 << 30}, "headroom_process_heap_bytes": {float64(len(held)), 4 << 30}, "headroom_process_goroutines": {2, 1e4},
 		"headroom_process_open_files": {3, 1e5}, "headroom_process_open_files_limit": {16, 1e19}, `headroom_process_cpu_seconds_total{mode="user"}`: {0, 1e6},
 		`headroom_process_cpu_seconds_total{mode="system"}`: {0, 1e6},
 	} {
@@ -29,6 +31,7 @@ func TestOurProcessIsMeasured(t *testing.T) {
 			t.Errorf("%s = %v (there: %v), want it within %v", name, v, ok, within)
 		}
 	}
+	runtime.KeepAlive(held)
 }
 
 func TestCollectorsAreReported(t *testing.T) {
