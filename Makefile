@@ -34,7 +34,7 @@ test-real: build
 # Hours, not minutes: what talks to servers on every PostgreSQL major, then
 # fuzzing. One: make test-majors MAJORS=13
 MAJORS  := 13 14 15 16 17 18
-SERVERS := ./pglocal/... ./probe/... ./change/... ./trial/... ./lab/... ./engine/... ./topic/... ./test/script/...
+SERVERS := ./pglocal/... ./probe/... ./change/... ./trial/... ./lab/... ./engine/... ./store/... ./topic/... ./agent/... ./watch/... ./test/script/...
 test-long: test-majors
 	scripts/fuzz 60s
 

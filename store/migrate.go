@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/stdlib"
@@ -33,8 +34,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	if _, err := db.ExecContext(ctx, "select 1"); err != nil {
 		return transient(fmt.Errorf("connect: %w", err))
 	}
+	var version int
 	var recovery, there bool
-	if err := db.QueryRowContext(ctx, "select pg_is_in_recovery(), exists (select from pg_namespace where nspname = 'headroom')").Scan(&recovery, &there); err != nil {
+	if err := db.QueryRowContext(ctx, "select current_setting('server_version_num')::int, pg_is_in_recovery(), exists (select from pg_namespace where nspname = 'headroom')").Scan(&version, &recovery, &there); err != nil {
+		return err
+	}
+	if err := tooOld(version); err != nil {
 		return err
 	}
 	if recovery {
@@ -72,6 +77,21 @@ func (s *Store) migrate(ctx context.Context) error {
 		s.o.Log(fmt.Sprintf("store: schema brought from version %d to %d", now, ours))
 	}
 	return nil
+}
+
+// oldest is the oldest major version of PostgreSQL that the schema is tested on.
+const oldest = 13
+
+// tooOld refuses a server by its server_version_num.
+func tooOld(version int) error {
+	if version >= oldest*10000 {
+		return nil
+	}
+	name := strconv.Itoa(version / 10000)
+	if version < 100000 { // 9.6.24 is 90624
+		name = fmt.Sprintf("%d.%d", version/10000, version/100%100)
+	}
+	return transient(fail.Hint(fmt.Errorf("the server is PostgreSQL %s, and the store needs %d or newer", name, oldest), "upgrade it, or leave --store out: a private server is used then"))
 }
 
 // ensure makes the tables anew that are made and dropped in the normal course
