@@ -43,6 +43,18 @@ var needs = map[string]func() string{
 		}
 		return ""
 	},
+	"netns": func() string {
+		if os.Getuid() != 0 {
+			return "network namespaces need root"
+		}
+		if _, err := os.Stat("/proc/self/ns/net"); err != nil {
+			return "the kernel has no network namespaces"
+		}
+		return ""
+	},
+	"nft":      program("nft", "apt-get install nftables"),
+	"iptables": program("iptables", "apt-get install iptables"),
+	"ipset":    program("ipset", "apt-get install ipset"),
 	"embedded": func() string {
 		if os.Getenv("HEADROOM_OFFLINE") != "" {
 			return "HEADROOM_OFFLINE is set: server binaries are not fetched"
