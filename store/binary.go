@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -62,14 +63,18 @@ const (
 	oidBytea  = 17
 )
 
-// array8 begins an array of n elements of 8 bytes each, which at returns.
-func (c *copyRows) array8(oid uint32, n int, at func(i int) uint64) {
+// array8 appends an array of n elements of 8 bytes and returns its elements:
+// each is 4 bytes of length, which are there, and 8 bytes to fill in.
+func (c *copyRows) array8(oid uint32, n int) []byte {
 	c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(20+12*n))
 	c.arrayHead(oid, n, 0)
+	start := len(c.buf)
+	c.buf = slices.Grow(c.buf, 12*n)[:start+12*n]
+	at := c.buf[start:]
 	for i := range n {
-		c.buf = binary.BigEndian.AppendUint32(c.buf, 8)
-		c.buf = binary.BigEndian.AppendUint64(c.buf, at(i))
+		binary.BigEndian.PutUint32(at[12*i:], 8)
 	}
+	return at
 }
 
 func (c *copyRows) arrayHead(oid uint32, n int, nulls uint32) {

@@ -18,17 +18,22 @@ type head struct {
 	bytes  int   // about
 	newest int64 // latest time of any point met, milliseconds
 	c      coder
-	gen    int // rises when all is forgotten
+	gen    int    // rises when all is forgotten
+	wrote  *entry // the last that was written; of the writer alone
 
 	days, oldDays map[int64]bool // starts of the days that runs have points of
 	lastDay       int64
 }
 
-// entry is what memory knows of a series that is written.
+// entry is what memory knows of a series that is written. The writer alone
+// uses series and after.
 type entry struct {
-	hash     uint64 // of the key, to notice two series with one id
-	old      run    // being packed, or left over from packing
-	now      run    // written since
+	id       int64
+	series   *metric.Series // as it came last; nil: none did, or the head has let go of the entry
+	after    *entry         // written after it the last time: most often the next again
+	hash     uint64         // of the key, to notice two series with one id
+	old      run            // being packed, or left over from packing
+	now      run            // written since
 	last     metric.Point
 	packedTo int64 // all that is packed is at or before; 0: not known
 }
@@ -42,7 +47,7 @@ type run struct {
 
 const (
 	sealAt    = 16  // points that are packed together in memory
-	entrySize = 200 // bytes of an entry and its place in the map, about
+	entrySize = 224 // bytes of an entry and its place in the map, about
 )
 
 func newHead() *head {
@@ -57,6 +62,7 @@ func (h *head) forget() {
 	defer h.mu.Unlock()
 	h.series, h.points, h.bytes = map[int64]*entry{}, 0, 0
 	h.days, h.oldDays, h.lastDay = map[int64]bool{}, map[int64]bool{}, -1
+	h.wrote = nil
 	h.gen++
 }
 
@@ -87,11 +93,20 @@ func (r *run) add(c *coder, p metric.Point) {
 func (h *head) entry(id int64, hash uint64) *entry {
 	e := h.series[id]
 	if e == nil {
-		e = &entry{hash: hash}
+		e = &entry{id: id, hash: hash}
 		h.series[id] = e
 		h.bytes += entrySize
 	}
 	return e
+}
+
+// next is the entry after another, if it is a series'; else nil. The same
+// pointer is the same key.
+func (e *entry) next(s *metric.Series) *entry {
+	if e == nil || e.after == nil || e.after.series != s {
+		return nil
+	}
+	return e.after
 }
 
 func (r *run) size() int { return cap(r.sealed) + cap(r.tail)*16 }

@@ -47,6 +47,8 @@ type Store struct {
 	frozen    bool      // the other hot table waits to be packed
 	frozenSeq int64     // of the last write into it
 	nids      int64     // series that the table holds, about
+	rows      []written // room of the last write's
+	out       hotRows
 
 	head *head
 

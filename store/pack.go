@@ -238,11 +238,7 @@ func (p *packing) finish(ctx context.Context) error {
 		return err
 	}
 	if len(p.carry) > 0 {
-		p.out.reset()
-		hotRows(&p.out, p.seq, p.carry)
-		p.out.end()
-		sql := fmt.Sprintf("copy headroom.store_hot_%d (seq, series, at, value) from stdin with (format binary)", 1-p.hot)
-		if _, err := p.tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(p.out.buf), sql); err != nil {
+		if _, err := p.tx.Conn().PgConn().CopyFrom(ctx, new(hotRows).rows(p.seq, fillFrom(p.carry)), hotCopy(1-p.hot)); err != nil {
 			return fmt.Errorf("keep the present hour's points: %w", err)
 		}
 	}
@@ -267,6 +263,7 @@ func (s *Store) packedOff(p *packing) {
 		e.old = run{}
 		e.packedTo = max(e.packedTo, p.done[id])
 		if e.now.n == 0 && e.last.At < idle {
+			e.series = nil // others may still point to it
 			delete(h.series, id)
 		}
 	}

@@ -15,6 +15,10 @@ import (
 
 // known notes a row, and its series if that has to be looked up.
 func (s *Store) known(w *work, r metric.Row, met map[int64]uint64) error {
+	if e := w.last.next(r.Series); e != nil {
+		w.take(r, e, e.hash)
+		return nil
+	}
 	id, hash := r.Series.ID(), maphash.String(s.seed, r.Series.Key())
 	e := s.head.series[id]
 	var have uint64
@@ -29,7 +33,7 @@ func (s *Store) known(w *work, r metric.Row, met map[int64]uint64) error {
 	} else if have != hash {
 		return fmt.Errorf("series %s has the id %d, which another series has already", r.Series, id)
 	}
-	w.rows, w.hashes, w.entries = append(w.rows, r), append(w.hashes, hash), append(w.entries, e)
+	w.take(r, e, hash)
 	return nil
 }
 
@@ -43,7 +47,7 @@ func (s *Store) register(ctx context.Context, tx pgx.Tx, w *work) error {
 	ids, names, labels, keys, firsts := make([]int64, n), make([]string, n), make([]string, n), make([]string, n), make([]time.Time, n)
 	byID := make(map[int64]string, n)
 	for i, at := range w.strange {
-		r := w.rows[at]
+		r := w.rows[at].Row
 		ids[i], names[i], keys[i] = r.Series.ID(), r.Series.Name, r.Series.Key()
 		if labels[i] = labelsJSON(r.Series); len(r.Points) > 0 {
 			firsts[i] = time.UnixMilli(r.Points[0].At)

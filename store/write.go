@@ -1,11 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,8 +23,6 @@ const (
 // BatchMemory is how long the store remembers a batch's ID: a queue must not
 // hold a message for longer, or a redelivery would be stored twice.
 const BatchMemory = 8 * day
-
-const hotRow = 4096 // points in one row of a hot table
 
 // Write stores batches in one transaction, each once: those whose ID is there
 // already are passed over. When it returns nil they are on disk. After an
@@ -112,6 +109,7 @@ func (s *Store) write(ctx context.Context, batches []*metric.Batch) error {
 	if err != nil {
 		return err
 	}
+	defer s.let(w)
 	if err := s.register(ctx, tx, w); err != nil {
 		return err
 	}
@@ -157,28 +155,42 @@ func (s *Store) unknown(ctx context.Context, tx pgx.Tx, batches []*metric.Batch)
 
 // work is what one Write brings, in the order of writing.
 type work struct {
-	rows    []metric.Row
-	hashes  []uint64
-	entries []*entry // nil where memory does not know the series
+	rows    []written
+	last    *entry // of the last row that memory knows
 	points  int
 	strange []int // rows whose series is to be looked up, one for each series
 }
 
+// written is a row, what memory knows of its series (nil: nothing), and the
+// hash of its key.
+type written struct {
+	metric.Row
+	e    *entry
+	hash uint64
+}
+
+func (w *work) take(r metric.Row, e *entry, hash uint64) {
+	w.rows = append(w.rows, written{r, e, hash})
+	if e != nil {
+		w.last = e
+	}
+}
+
 func (s *Store) collect(batches []*metric.Batch) (*work, error) {
-	w := &work{}
+	w := &work{rows: s.rows[:0], last: s.head.wrote}
 	n := 0
 	for _, b := range batches {
 		n += len(b.Rows)
 	}
-	w.rows, w.hashes, w.entries = make([]metric.Row, 0, n), make([]uint64, 0, n), make([]*entry, 0, n)
-	now, newest := s.o.Now().UnixMilli(), s.head.latest()
+	w.rows = slices.Grow(w.rows, n)
+	reach := s.reach()
 	met := map[int64]uint64{}
 	s.head.mu.RLock()
 	defer s.head.mu.RUnlock()
 	for _, b := range batches {
 		for i := range b.Rows {
 			r := b.Rows[i]
-			if err := takes(r, now, newest); err != nil {
+			if err := reach.takes(r); err != nil {
 				return nil, permanent(fmt.Errorf("batch %s from %s: %w", b.ID, b.Origin, err))
 			}
 			if err := s.known(w, r, met); err != nil {
@@ -190,15 +202,38 @@ func (s *Store) collect(batches []*metric.Batch) (*work, error) {
 	return w, nil
 }
 
-func takes(r metric.Row, now, newest int64) error {
+// rowsKept bounds the room that is kept from one Write to the next.
+const rowsKept = 64 << 10
+
+// let gives the room of a Write's rows to the next.
+func (s *Store) let(w *work) {
+	clear(w.rows)
+	if s.rows = w.rows[:0]; cap(s.rows) > rowsKept {
+		s.rows = nil
+	}
+}
+
+// reach is the times that are taken, milliseconds: near our clock, or near the
+// newest point.
+type reach struct{ now, newest [2]int64 }
+
+func (s *Store) reach() reach {
+	near := func(clock int64) [2]int64 {
+		return [2]int64{clock - takePast.Milliseconds(), clock + takeFuture.Milliseconds()}
+	}
+	x := reach{now: near(s.o.Now().UnixMilli())}
+	if newest := s.head.latest(); newest != 0 {
+		x.newest = near(newest)
+	}
+	return x
+}
+
+func (x *reach) takes(r metric.Row) error {
 	for _, p := range r.Points {
-		near := func(clock int64) bool {
-			return p.At > clock-takePast.Milliseconds() && p.At < clock+takeFuture.Milliseconds()
-		}
 		switch {
-		case math.IsNaN(p.Value) || math.IsInf(p.Value, 0):
+		case p.Value-p.Value != 0:
 			return fmt.Errorf("series %s: %v is not a number that is kept", r.Series, p.Value)
-		case p.At <= 0 || !near(now) && (newest == 0 || !near(newest)):
+		case p.At <= 0 || (p.At <= x.now[0] || p.At >= x.now[1]) && (p.At <= x.newest[0] || p.At >= x.newest[1]):
 			return fmt.Errorf("series %s: a point of %s is too far from now", r.Series, time.UnixMilli(p.At).UTC().Format(time.RFC3339))
 		}
 	}
@@ -207,23 +242,8 @@ func takes(r metric.Row, now, newest int64) error {
 
 // put copies the points into the hot table and notes the batches.
 func (s *Store) put(ctx context.Context, tx pgx.Tx, w *work, fresh []*metric.Batch) error {
-	var out copyRows
-	out.reset()
-	flat := make([]hotPoint, 0, hotRow)
-	for _, r := range w.rows {
-		id := r.Series.ID()
-		for _, p := range r.Points {
-			flat = append(flat, hotPoint{id, p.At, p.Value})
-			if len(flat) == hotRow {
-				hotRows(&out, s.seq+1, flat)
-				flat = flat[:0]
-			}
-		}
-	}
-	hotRows(&out, s.seq+1, flat)
-	out.end()
 	if w.points > 0 {
-		if _, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(out.buf), s.hotCopy()); err != nil {
+		if _, err := tx.Conn().PgConn().CopyFrom(ctx, s.out.rows(s.seq+1, w.fill()), hotCopy(s.hot)); err != nil {
 			return err
 		}
 	}
@@ -235,25 +255,32 @@ func (s *Store) put(ctx context.Context, tx pgx.Tx, w *work, fresh []*metric.Bat
 	return err
 }
 
-func (s *Store) hotCopy() string {
-	return fmt.Sprintf("copy headroom.store_hot_%d (seq, series, at, value) from stdin with (format binary)", s.hot)
-}
-
-type hotPoint struct {
-	series, at int64
-	value      float64
-}
-
-func hotRows(out *copyRows, seq int64, ps []hotPoint) {
-	for len(ps) > 0 {
-		part := ps[:min(hotRow, len(ps))]
-		ps = ps[len(part):]
-		out.row(4)
-		out.int8(seq)
-		out.array8(oidInt8, len(part), func(i int) uint64 { return uint64(part[i].series) })
-		out.array8(oidInt8, len(part), func(i int) uint64 { return uint64(part[i].at) })
-		out.array8(oidFloat8, len(part), func(i int) uint64 { return math.Float64bits(part[i].value) })
+// fill gives out all points in the order of writing.
+func (w *work) fill() func([]hotPoint) int {
+	row, point := 0, 0
+	return func(dst []hotPoint) int {
+		n := 0
+		for row < len(w.rows) && n < len(dst) {
+			r := &w.rows[row]
+			id := r.id()
+			for point < len(r.Points) && n < len(dst) {
+				dst[n] = hotPoint{id, r.Points[point].At, r.Points[point].Value}
+				point, n = point+1, n+1
+			}
+			if point == len(r.Points) {
+				row, point = row+1, 0
+			}
+		}
+		return n
 	}
+}
+
+// id is the series' id, from where it costs least.
+func (r *written) id() int64 {
+	if r.e != nil {
+		return r.e.id
+	}
+	return r.Series.ID()
 }
 
 // apply adds what was committed to the head.
@@ -262,15 +289,22 @@ func (s *Store) apply(w *work) {
 	h := s.head
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, r := range w.rows {
-		e := w.entries[i]
+	last := h.wrote
+	for i := range w.rows {
+		r := &w.rows[i]
+		e := r.e
 		if e == nil {
-			e = h.entry(r.Series.ID(), w.hashes[i])
+			e = h.entry(r.Series.ID(), r.hash)
 		}
-		e.hash = w.hashes[i]
+		e.hash, e.series = r.hash, r.Series
+		if last != nil && last != e {
+			last.after = e
+		}
+		last = e
 		for _, p := range r.Points {
 			p.Value += 0 // -0 becomes 0, as the packed form has no place for it
 			h.add(e, p)
 		}
 	}
+	h.wrote = last
 }
