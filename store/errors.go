@@ -1,11 +1,16 @@
 package store
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 )
 
 type judged struct {
@@ -48,3 +53,26 @@ func missing(err error) bool {
 }
 
 func pid() int { return os.Getpid() }
+
+// IsAway says that an error is the trouble of the server that the store is in,
+// or of the way to it: it is not there, starts or stops, has no room for
+// another connection, broke off in the middle, or lost the store's tables. The
+// same question may be answered later. A server that gave up after its time
+// limit is not that.
+func IsAway(err error) bool {
+	var pe *pgconn.PgError
+	var ce *pgconn.ConnectError
+	var ne net.Error
+	switch {
+	case errors.As(err, &ce):
+		return true
+	case errors.As(err, &pe):
+		return IsGone(err) || pe.Code == "55P03" || pe.Code == "25006" ||
+			slices.Contains([]string{"08", "40", "53", "58"}, pe.Code[:min(2, len(pe.Code))]) || strings.HasPrefix(pe.Code, "57P")
+	}
+	return pgconn.SafeToRetry(err) || errors.As(err, &ne) && !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, puddle.ErrClosedPool)
+}
+
+// IsTooSlow says that the server gave up a question at its time limit.
+func IsTooSlow(err error) bool { return sqlState(err) == "57014" }

@@ -93,6 +93,7 @@ type Limits struct {
 	LineBytes  int           // of one JSON line; 4 MiB
 	Series     int           // series in all that are taken within a day, shared by the tokens; 500,000
 	Patience   time.Duration // for each MiB of a body to come; 30 s
+	Reading    time.Duration // of the store, for one answer; 40 s
 	Requests   int           // requests that bring samples, at the same time; 32
 	Streams    int           // live streams in all; 2,048
 	StreamsOne int           // live streams of one session or token; 32
@@ -114,6 +115,7 @@ func (l Limits) withDefaults() Limits {
 		l.RawBytes = 64 << 20
 	}
 	l.Patience = cmp.Or(l.Patience, 30*time.Second)
+	l.Reading = cmp.Or(l.Reading, readTime)
 	def(&l.LineBytes, 4<<20)
 	def(&l.Series, 500_000)
 	def(&l.Requests, 32)

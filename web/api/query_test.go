@@ -20,8 +20,15 @@ import (
 // stored is a stand with a real store that holds an hour of three series.
 func stored(t *testing.T) (*stand, time.Time) {
 	t.Helper()
+	s, start, _ := storedIn(t, nil)
+	return s, start
+}
+
+// storedIn is stored with the server that the store is in.
+func storedIn(t *testing.T, settings map[string]string) (*stand, time.Time, *pglocal.Server) {
+	t.Helper()
 	need.Have(t, "pg")
-	srv, err := pglocal.Start(t.Context(), pglocal.Options{NoFsync: true})
+	srv, err := pglocal.Start(t.Context(), pglocal.Options{NoFsync: true, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +65,7 @@ func stored(t *testing.T) (*stand, time.Time) {
 	if err := st.AddMarks(t.Context(), []store.Mark{{At: start.Add(time.Minute), Kind: "change", Host: "a", Key: "1", Text: "max_wal_size <10GB>"}}); err != nil {
 		t.Fatal(err)
 	}
-	return s, start
+	return s, start, srv
 }
 
 type frameJSON struct {

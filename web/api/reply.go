@@ -130,7 +130,7 @@ func (a *API) openStore() (Store, error) {
 	}
 	s, err := a.Parts.Store()
 	if err != nil {
-		return nil, later(5*time.Second, "samples wait in the queue meanwhile; GET /api/v1/live shows the newest", fmt.Errorf("the store is not there now: %w", err))
+		return nil, away(err)
 	}
 	return s, nil
 }
