@@ -71,6 +71,12 @@ func apply(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (R
 		return Result{}, nil, fail.With(fail.Hint(fmt.Errorf("apply %s: it restarts the server, which cuts every connection", p.Title()),
 			"accept that with --accept restart"), fail.Usage)
 	}
+	if p.CutsOff() && hold {
+		return Result{}, nil, fail.With(fmt.Errorf("hold %s: it may cut off who comes over the network, and nobody could confirm it", p.Title()), fail.Usage)
+	}
+	if p.CutsOff() && o.ConfirmWithin <= 0 {
+		o.ConfirmWithin = p.Confirm()
+	}
 	ctx, stop := shield(ctx)
 	defer stop()
 	l, err := o.Journal.lock("apply " + p.Title())
@@ -143,7 +149,10 @@ func applyLocked(ctx context.Context, w host.Writer, p *Plan, o Options, hold bo
 	g, err := r.arm(ctx)
 	if err == nil {
 		defer g.release()
-		err = r.forward(ctx)
+		err = r.forward(ctx, false)
+	}
+	if err == nil && o.ConfirmWithin <= 0 {
+		err = r.forward(ctx, true)
 	}
 	if err == nil {
 		res.Phase, err = r.finish(&res, hold)

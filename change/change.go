@@ -42,5 +42,11 @@ type Change struct {
 	RiskWhy string        `json:"risk_why"`          // one sentence: what could go wrong
 	Restart bool          `json:"restart,omitempty"` // needs --accept restart on a live server
 	Confirm time.Duration `json:"confirm,omitempty"` // recommended --confirm-within; 0: none
-	Steps   Steps         `json:"-"`                 // what is done; a Plan carries them as Planned
+	// CutsOff says that it may cut off those who come over the network: it
+	// takes itself back unless confirmed by who came in anew. Rules always do.
+	CutsOff bool  `json:"cuts_off,omitempty"`
+	Steps   Steps `json:"-"` // what is done; a Plan carries them as Planned
+	// OnConfirm is done only once the change is confirmed: what makes it last
+	// over a reboot. Without ConfirmWithin it is done after Steps.
+	OnConfirm Steps `json:"-"`
 }

@@ -93,8 +93,10 @@ func unmarshalStep(b []byte) (Step, error) {
 		return strict[Unit](kind, body)
 	case "command":
 		return strict[Command](kind, body)
+	case "rules":
+		return strict[Rules](kind, body)
 	}
-	return nil, fmt.Errorf("read step: unknown kind %q (known: file, value, setting, sql, unit, command)", kind)
+	return nil, fmt.Errorf("read step: unknown kind %q (known: file, value, setting, sql, unit, command, rules)", kind)
 }
 
 func strict[S Step](kind string, body []byte) (Step, error) {

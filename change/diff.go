@@ -59,7 +59,7 @@ func fields(s Step, st State) map[string]string {
 			out[n+inForce] = v
 		}
 		return out
-	case s.Kind() == "unit":
+	case s.Kind() == "unit" || s.Kind() == "rules":
 	default:
 		out[s.Object()] = st.Value
 	}

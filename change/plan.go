@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,14 +40,16 @@ type Plan struct {
 type Planned struct {
 	Change Change        `json:"change"`
 	Steps  []PlannedStep `json:"steps"`
+	Notes  []string      `json:"notes,omitempty"` // worth telling before it is applied
 }
 
 // PlannedStep is one step, where it starts, where it ends and the way back.
 type PlannedStep struct {
-	Step   Step
-	Before State
-	After  State
-	Undo   Step
+	Step      Step
+	Before    State
+	After     State
+	Undo      Step
+	OnConfirm bool // done only once the change is confirmed
 }
 
 type plannedJSON struct {
@@ -54,11 +57,12 @@ type plannedJSON struct {
 	Before State   `json:"before"`
 	After  State   `json:"after"`
 	Undo   oneStep `json:"undo"`
+	Late   bool    `json:"on_confirm,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (p PlannedStep) MarshalJSON() ([]byte, error) {
-	return json.Marshal(plannedJSON{oneStep{p.Step}, p.Before, p.After, oneStep{p.Undo}})
+	return json.Marshal(plannedJSON{oneStep{p.Step}, p.Before, p.After, oneStep{p.Undo}, p.OnConfirm})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -72,7 +76,7 @@ func (p *PlannedStep) UnmarshalJSON(b []byte) error {
 	if j.Step.Step == nil || j.Undo.Step == nil {
 		return errors.New("read planned step: step or undo is missing")
 	}
-	*p = PlannedStep{j.Step.Step, j.Before, j.After, j.Undo.Step}
+	*p = PlannedStep{j.Step.Step, j.Before, j.After, j.Undo.Step, j.Late}
 	return nil
 }
 
@@ -89,29 +93,45 @@ func Prepare(ctx context.Context, r host.Reader, changes ...Change) (*Plan, erro
 	owner := map[string]string{}
 	for _, c := range changes {
 		pl := Planned{Change: c, Steps: []PlannedStep{}}
-		pl.Change.Steps = nil
-		for _, s := range c.Steps {
-			if err := claim(owner, c, s); err != nil {
-				return nil, err
-			}
-			if p.Server == nil && onServer(s) {
-				srv, err := identify(ctx, r)
-				if err != nil {
-					return nil, err
-				}
-				p.Server = &srv
-			}
-			ps, err := prepareStep(ctx, r, s)
-			if err != nil {
-				return nil, err
-			}
-			pl.Steps = append(pl.Steps, ps)
+		pl.Change.Steps, pl.Change.OnConfirm = nil, nil
+		if err := p.prepare(ctx, r, owner, &pl, c.Steps, false); err != nil {
+			return nil, err
+		}
+		boot, notes, err := bootSteps(ctx, r, pl.Steps)
+		if err != nil {
+			return nil, err
+		}
+		pl.Notes = notes
+		if err := p.prepare(ctx, r, owner, &pl, append(slices.Clone(c.OnConfirm), boot...), true); err != nil {
+			return nil, err
 		}
 		p.Changes = append(p.Changes, pl)
 	}
 	var err error
 	p.Hash, err = p.hash()
 	return p, err
+}
+
+func (p *Plan) prepare(ctx context.Context, r host.Reader, owner map[string]string, pl *Planned, steps Steps, late bool) error {
+	for _, s := range steps {
+		if err := claim(owner, pl.Change, s); err != nil {
+			return err
+		}
+		if p.Server == nil && onServer(s) {
+			srv, err := identify(ctx, r)
+			if err != nil {
+				return err
+			}
+			p.Server = &srv
+		}
+		ps, err := prepareStep(ctx, r, s)
+		if err != nil {
+			return err
+		}
+		ps.OnConfirm = late
+		pl.Steps = append(pl.Steps, ps)
+	}
+	return nil
 }
 
 func prepareStep(ctx context.Context, r host.Reader, s Step) (PlannedStep, error) {
@@ -145,6 +165,8 @@ func objects(s Step) []string {
 			out[i] = "setting " + n
 		}
 		return out
+	case Rules:
+		return s.objects()
 	case Value:
 		if s.Instead != "" {
 			return []string{s.Path, s.Instead}
@@ -181,6 +203,34 @@ func (p *Plan) Restarts() bool {
 	}
 	return false
 }
+
+// CutsOff says that applying may cut off those who come over the network. Such
+// a plan is only applied with a guard that takes it back unless it is confirmed.
+func (p *Plan) CutsOff() bool {
+	for _, c := range p.Changes {
+		for _, s := range c.Steps {
+			if !s.Nothing() && (c.Change.CutsOff || s.Step.Kind() == "rules") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Confirm is the time to confirm in that the changes recommend, the longest of
+// them; 2 minutes for a plan that may cut off; 0 where none is needed.
+func (p *Plan) Confirm() time.Duration {
+	var d time.Duration
+	for _, c := range p.Changes {
+		d = max(d, c.Change.Confirm)
+	}
+	if d == 0 && p.CutsOff() {
+		return confirmDefault
+	}
+	return d
+}
+
+const confirmDefault = 2 * time.Minute
 
 // Title names the changes in one line.
 func (p *Plan) Title() string {

@@ -28,6 +28,11 @@ type Options struct {
 	// ConfirmWithin, if not 0, has a separate process take the change back
 	// unless Confirm is called in time.
 	ConfirmWithin time.Duration
+	// ConfirmPort is the TCP port to which a new connection must have been
+	// seen before a change that may cut off is confirmed; 0 is 22.
+	ConfirmPort uint16
+	// ConfirmUnseen confirms without such a connection.
+	ConfirmUnseen bool
 	// Guard is how that process is started; the id of the change is added to
 	// Argv. It must end in a call of Guard. nil: this very program with
 	// "guard", in its own environment.
@@ -107,11 +112,14 @@ func verify(ctx context.Context, r host.Reader, s Step, want State, loose bool) 
 	}
 }
 
-// forward does all steps, each journaled before it is begun and verified
-// after. At the end all are verified once more, for a later step may move
-// what an earlier one set.
-func (r *run) forward(ctx context.Context) error {
+// forward does those steps that belong to the confirmation, or the others,
+// each journaled before it is begun and verified after. At the end they are
+// verified once more, for a later step may move what an earlier one set.
+func (r *run) forward(ctx context.Context, onConfirm bool) error {
 	for i, s := range r.steps {
+		if s.OnConfirm != onConfirm {
+			continue
+		}
 		crash.At("change.step-before-journal")
 		if err := r.log.add(Record{Type: recStarted, Step: i}); err != nil {
 			return err
@@ -135,6 +143,9 @@ func (r *run) forward(ctx context.Context) error {
 		crash.At("change.step-recorded")
 	}
 	for _, s := range r.steps {
+		if s.OnConfirm != onConfirm {
+			continue
+		}
 		if err := verify(ctx, r.w, s.Step, s.After, false); err != nil {
 			return fmt.Errorf("after the last step: %w", err)
 		}

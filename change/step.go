@@ -10,7 +10,7 @@ import (
 )
 
 // Step is one reversible alteration of one object. The set of kinds is closed
-// (File, Value, Setting, SQL, Unit, Command) and each is plain data that
+// (File, Value, Setting, SQL, Unit, Command, Rules) and each is plain data that
 // survives JSON.
 type Step interface {
 	// Kind is the step's name in plans and journals; stable for ever.
@@ -54,6 +54,10 @@ type State struct {
 	// Effective is what follows from Stored: the value that the server works
 	// with. It may move without anybody's edit (a restart).
 	Effective map[string]string `json:"effective,omitempty"`
+	// Loads is the whole of it where Stored holds only what stays as it is
+	// unless somebody edits it: packet-filter rules with their counters and
+	// what packets put into sets. It is what undoing loads; not compared.
+	Loads string `json:"loads,omitempty"`
 	// Note tells what the values alone do not, e.g. "restart pending". It is
 	// shown, not compared.
 	Note string `json:"note,omitempty"`

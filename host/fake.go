@@ -223,6 +223,11 @@ func (f *Fake) Run(_ context.Context, argv ...string) ([]byte, error) {
 	return nil, nil
 }
 
+// Feed implements Writer: as Run; the input is not kept.
+func (f *Fake) Feed(ctx context.Context, _ []byte, argv ...string) ([]byte, error) {
+	return f.Run(ctx, argv...)
+}
+
 // PGExec implements Writer.
 func (f *Fake) PGExec(context.Context, string) error { return none("connect to", "PostgreSQL") }
 

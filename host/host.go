@@ -39,7 +39,7 @@ type Reader interface {
 	OpenTimed(path string) (TimedFile, error)
 	// Look runs a program from the list of read-only commands (see Looks),
 	// with a time limit of 10 s, and returns what it wrote to standard
-	// output, at most 4 MiB. Any other argv is an error.
+	// output. More than 64 MiB, and any other argv, is an error.
 	Look(ctx context.Context, argv ...string) ([]byte, error)
 	// PG runs f in one READ ONLY transaction on the server, with
 	// statement_timeout and lock_timeout set. One connection serves all
@@ -75,6 +75,8 @@ type Writer interface {
 	// Run runs any program by argv (no shell), LC_ALL=C, with a time limit
 	// of 60 s; the error carries what it wrote to standard error.
 	Run(ctx context.Context, argv ...string) ([]byte, error)
+	// Feed is Run with input on the program's standard input.
+	Feed(ctx context.Context, input []byte, argv ...string) ([]byte, error)
 	// PGExec runs one statement outside a transaction on the server, with
 	// lock_timeout and statement_timeout set. Refused through a pooler.
 	PGExec(ctx context.Context, sql string) error

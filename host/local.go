@@ -70,6 +70,7 @@ func (l *Local) path(p string) string { return filepath.Join(l.opt.Root, filepat
 const (
 	readLimit = 16 << 20
 	partLimit = 1 << 20
+	lookLimit = 64 << 20
 )
 
 // readBuffers hold a whole file of /proc as a rule: some of those are walked
@@ -202,7 +203,11 @@ func (l *Local) Look(ctx context.Context, argv ...string) ([]byte, error) {
 	}
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	return Cmd{Argv: argv}.Run(ctx, 4<<20)
+	out, err := Cmd{Argv: argv}.Run(ctx, lookLimit+1)
+	if err == nil && len(out) > lookLimit {
+		return nil, fmt.Errorf("run %s: it writes more than 64 MiB", argv[0])
+	}
+	return out, err
 }
 
 // Now implements Reader.
@@ -240,7 +245,16 @@ func (l *Local) Remove(path string) error {
 
 // Run implements Writer.
 func (l *Local) Run(ctx context.Context, argv ...string) ([]byte, error) {
+	return l.Feed(ctx, nil, argv...)
+}
+
+// Feed implements Writer.
+func (l *Local) Feed(ctx context.Context, input []byte, argv ...string) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, 60*time.Second)
 	defer stop()
-	return Cmd{Argv: argv}.Run(ctx, 4<<20)
+	c := Cmd{Argv: argv}
+	if input != nil {
+		c.Stdin = bytes.NewReader(input)
+	}
+	return c.Run(ctx, 4<<20)
 }

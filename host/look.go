@@ -22,6 +22,18 @@ var Looks = [][]string{
 	{"/opt/MegaRAID/MegaCli/MegaCli64", "-AdpAllInfo", "-aALL", "-NoLog"},
 	{"ssacli", "ctrl", "all", "show", "config"},
 	{"hpssacli", "ctrl", "all", "show", "config"},
+	// Packet-filter tables, before and after a change of them. Without -t the
+	// save programs list what is there and load no table.
+	{"nft", "list", "tables"},
+	{"nft", "list", "table"},
+	{"nft", "--stateless", "list", "table"},
+	{"iptables-save", "--counters"},
+	{"ip6tables-save", "--counters"},
+	{"iptables-legacy-save", "--counters"},
+	{"ip6tables-legacy-save", "--counters"},
+	{"iptables-nft-save", "--counters"},
+	{"ip6tables-nft-save", "--counters"},
+	{"ipset", "save"},
 }
 
 // allowed says whether argv may be run by Look.

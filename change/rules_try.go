@@ -1,0 +1,146 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"headroom/engine/netns"
+	"headroom/fail"
+	"headroom/host"
+)
+
+// rehearsed limits what is read back from a rehearsal, in bytes.
+const rehearsed = 64 << 20
+
+// rehearse loads content into an empty network namespace that nobody else
+// sees, by the same program and kernel, and returns how it lists there. What
+// cannot be loaded, or makes any other table, is an error.
+func (s Rules) rehearse(ctx context.Context, r host.Reader, d dialect, content string) (State, error) {
+	script, err := d.script(s.Tables, content)
+	if err != nil {
+		return State{}, fail.With(err, fail.Usage)
+	}
+	st, all, err := s.inNamespace(ctx, r, d, script)
+	if err != nil {
+		return State{}, err
+	}
+	for _, t := range all {
+		if !slices.Contains(s.Tables, t) {
+			return State{}, fail.With(fmt.Errorf("read rules: they make table %s, which is none of the named ones (%s)", t, strings.Join(s.Tables, ", ")), fail.Usage)
+		}
+	}
+	return st, nil
+}
+
+// rehearseFile is rehearse for a whole file that is loaded at boot, which may
+// hold other tables, too.
+func (s Rules) rehearseFile(ctx context.Context, r host.Reader, content string) (State, error) {
+	d, err := s.dialect()
+	if err != nil {
+		return State{}, err
+	}
+	st, _, err := s.inNamespace(ctx, r, d, content)
+	return st, err
+}
+
+// inNamespace loads a script in a namespace and lists what came of it.
+func (s Rules) inNamespace(ctx context.Context, r host.Reader, d dialect, script string) (State, []string, error) {
+	ns, err := netns.New()
+	if err != nil {
+		return State{}, nil, err
+	}
+	defer ns.Close()
+	devices, err := namedDevices(script)
+	if err == nil {
+		err = ns.Do(func() error { return stand(devices) })
+	}
+	if err == nil {
+		err = lendSets(ctx, r, ns, script)
+	}
+	if err != nil {
+		return State{}, nil, err
+	}
+	if _, err := ns.Run(ctx, host.Cmd{Argv: d.loader(), Stdin: strings.NewReader(script)}, 1<<20); err != nil {
+		return State{}, nil, fmt.Errorf("try the rules in a namespace: %w", err)
+	}
+	var lists []string
+	for _, argv := range d.listers() {
+		b, err := ns.Run(ctx, host.Cmd{Argv: argv}, rehearsed+1)
+		if err == nil && len(b) > rehearsed {
+			err = errors.New("the rules are larger than 64 MiB")
+		}
+		if err != nil {
+			return State{}, nil, fmt.Errorf("list the tried rules: %w", err)
+		}
+		lists = append(lists, string(b))
+	}
+	return d.listed(lists[0], lists[len(lists)-1], s.Tables)
+}
+
+// namedDevices are this machine's network devices that the rules speak of:
+// nft keeps some by their number.
+func namedDevices(content string) (map[string]int, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network devices: %w", err)
+	}
+	words := map[string]bool{}
+	for _, w := range deviceWord.FindAllString(content, -1) {
+		words[w] = true
+	}
+	out := map[string]int{}
+	for _, i := range all {
+		if words[i.Name] && i.Name != "lo" {
+			out[i.Name] = i.Index
+		}
+	}
+	return out, nil
+}
+
+var deviceWord = regexp.MustCompile(`[^\s"{},;]+`)
+
+// stand puts stand-ins for devices into the present namespace.
+func stand(devices map[string]int) error {
+	for name, index := range devices {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.Index = name, index
+		err := netlink.LinkAdd(&netlink.Dummy{LinkAttrs: attrs})
+		if errors.Is(err, unix.EOPNOTSUPP) { // a kernel without dummies
+			err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs})
+		}
+		if err != nil {
+			return fmt.Errorf("make a stand-in for device %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+var setWord = regexp.MustCompile(`--(?:match-set|add-set|del-set) (\S+)`)
+
+// lendSets copies the address sets that iptables rules speak of.
+func lendSets(ctx context.Context, r host.Reader, ns *netns.Namespace, content string) error {
+	done := map[string]bool{}
+	for _, m := range setWord.FindAllStringSubmatch(content, -1) {
+		name := strings.Trim(m[1], `"`)
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		b, err := r.Look(ctx, "ipset", "save", name)
+		if err != nil {
+			return fmt.Errorf("read address set %s: %w", name, err)
+		}
+		if _, err := ns.Run(ctx, host.Cmd{Argv: []string{"ipset", "-exist", "restore"}, Stdin: strings.NewReader(string(b))}, 1<<20); err != nil {
+			return fmt.Errorf("copy address set %s: %w", name, err)
+		}
+	}
+	return nil
+}
