@@ -27,6 +27,7 @@ const (
 	ICMPCode Field = "icmpcode" // [Numbers]
 	ICMP6    Field = "icmpv6"   // type of ICMPv6 [Numbers]
 	ICMP6C   Field = "icmpv6c"  // code of ICMPv6 [Numbers]
+	NextHdr  Field = "nexthdr"  // of IPv6's first header: not always the protocol [Numbers]
 	Fragment Field = "fragment" // not the first fragment of a packet [no values]
 	Mark     Field = "mark"     // [Mask, Numbers]
 	AddrType Field = "addrtype" // [Words: "src local", "dst broadcast" …]
@@ -99,7 +100,9 @@ type Set struct {
 	Fields   []string // the parts of its key: "addr", "port", "proto", "iface", "mark", "mac", "other"
 	Verdicts bool     // a map to verdicts
 	Map      bool     // a map to data
+	Data     string   // of a map: the type of its values
 	Flags    []string // nft: interval, timeout, dynamic …; ipset: options as written
+	Options  []string // nft: "timeout 60s", "size 65535", "auto-merge" …
 	Family   Family   // ipset: ip or ip6 (inet, inet6); nft: its table's
 	Elements []Element
 	Line     int

@@ -150,6 +150,7 @@ const (
 	DelFromSet  = "set del"  // Set names it
 	Trace       = "trace"    // marks the packet for tracing
 	ClampMSS    = "tcpmss"   // sets or clamps the maximum segment size
+	NamedCount  = "counter"  // counts in a counter of the table; Args["name"]
 	OtherAction = "other"    // not understood: it may rewrite the packet
 	Mangle      = "mangle"   // rewrites a header field
 	Flow        = "flow add" // hands the connection to a flowtable
