@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -95,36 +96,62 @@ func (a *API) openBody(w http.ResponseWriter, r *http.Request) (body io.Reader, 
 		}
 		in, done = z, func() { _ = z.Reset(nil); zstds.Put(z) } // a reset to nothing cannot fail
 	case "snappy":
-		if in, err = unsnap(in, a.Limits.RawBytes); err != nil {
-			return nil, nil, err
-		}
+		return unsnap(in, r.ContentLength, a.Limits.RawBytes)
 	default:
 		return nil, nil, refuse(http.StatusUnsupportedMediaType, "send it as it is, or as gzip, zstd or snappy (block format)", "content encoding %.40q is not known", coding)
 	}
 	return &raw{in, a.Limits.RawBytes, a.Limits.RawBytes}, done, nil
 }
 
-// unsnap unpacks snappy's block format, whose length is known beforehand.
-func unsnap(in io.Reader, limit int64) (io.Reader, error) {
-	packed, err := io.ReadAll(in)
-	if err != nil {
-		return nil, bodyError(err)
+// rooms are buffers for whole bodies.
+var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// roomKept bounds the buffers that are kept.
+const roomKept = 4 << 20
+
+func giveBack(room *bytes.Buffer) {
+	if room.Cap() <= roomKept {
+		room.Reset()
+		rooms.Put(room)
 	}
-	n, err := snappy.DecodedLen(packed)
+}
+
+// unsnap unpacks snappy's block format, whose length is known beforehand. size
+// is that of the body as sent; -1: not known.
+func unsnap(in io.Reader, size, limit int64) (io.Reader, func(), error) {
+	packed := rooms.Get().(*bytes.Buffer)
+	defer giveBack(packed)
+	packed.Grow(int(min(max(size, 0), roomKept)) + bytes.MinRead)
+	if _, err := packed.ReadFrom(in); err != nil {
+		return nil, nil, bodyError(err)
+	}
+	n, err := snappy.DecodedLen(packed.Bytes())
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, nil, bodyError(err)
 	}
 	if int64(n) > limit {
-		return nil, tooBig(limit, "after unpacking")
+		return nil, nil, tooBig(limit, "after unpacking")
 	}
-	if int64(n) > 64*int64(len(packed))+64 { // no snappy block shrinks that much
-		return nil, bodyError(snappy.ErrCorrupt)
+	if int64(n) > 64*int64(packed.Len())+64 { // no snappy block shrinks that much
+		return nil, nil, bodyError(snappy.ErrCorrupt)
 	}
-	text, err := snappy.Decode(nil, packed)
+	room := rooms.Get().(*bytes.Buffer)
+	room.Grow(n)
+	text, err := snappy.Decode(room.AvailableBuffer()[:n], packed.Bytes())
 	if err != nil {
-		return nil, bodyError(err)
+		giveBack(room)
+		return nil, nil, bodyError(err)
 	}
-	return &bytesReader{text}, nil
+	return &bytesReader{text}, func() { giveBack(room) }, nil
+}
+
+// whole reads a body to its end. What it returns is the body's, and good until
+// that is done.
+func whole(body io.Reader) ([]byte, error) {
+	if b, ok := body.(*bytesReader); ok {
+		return b.rest, nil
+	}
+	return io.ReadAll(body)
 }
 
 // bytesReader gives its bytes out without a copy to those who know it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headroom/metric"
@@ -19,8 +20,18 @@ type book struct {
 	mu     sync.RWMutex
 	by     senders
 	known  generation
-	texts  map[string]*metric.Series // as they were written by their senders
-	before map[string]*metric.Series // texts of the generation before
+	texts  map[string]*spelling // as they were written by their senders
+	before map[string]*spelling // texts of the generation before
+	turns  atomic.Uint32        // how often texts began anew
+}
+
+// spelling is a series as a sender wrote it. Senders write theirs in the same
+// order each time, so each knows which came behind it.
+type spelling struct {
+	text   string
+	series *metric.Series
+	turn   uint32 // it is forgotten when texts begin anew
+	after  atomic.Pointer[spelling]
 }
 
 // generation is the ids met in a span of time, and in the one before.
@@ -37,14 +48,24 @@ const (
 func newBook(most int, now func() time.Time) *book {
 	return &book{most: most, now: now, by: senders{of: map[string]*sender{}},
 		known: generation{map[int64]struct{}{}, map[int64]struct{}{}, now()},
-		texts: map[string]*metric.Series{}, before: map[string]*metric.Series{}}
+		texts: map[string]*spelling{}, before: map[string]*spelling{}}
 }
 
-// find returns the series that a text stands for, if it was met before.
-func (b *book) find(text []byte) *metric.Series {
+// find returns what a text stands for, if it was met before. last is what came
+// before it in the same request, nil if nothing did.
+func (b *book) find(last *spelling, text []byte) *spelling {
+	if last != nil {
+		if x := last.after.Load(); x != nil && x.text == string(text) && x.turn == b.turns.Load() {
+			return x
+		}
+	}
 	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.texts[string(text)]
+	x := b.texts[string(text)]
+	b.mu.RUnlock()
+	if x != nil && last != nil {
+		last.after.Store(x)
+	}
+	return x
 }
 
 // errOver says that a series is new and the budget for new ones is used up.
@@ -69,9 +90,10 @@ func (b *book) admit(s *metric.Series, text []byte, t *bringer) error {
 	}
 	if text != nil {
 		if len(b.texts) >= maxTexts {
-			b.texts, b.before = map[string]*metric.Series{}, b.texts
+			b.forget()
 		}
-		b.texts[string(text)] = s
+		x := &spelling{text: string(text), series: s, turn: b.turns.Load()}
+		b.texts[x.text] = x
 	}
 	return nil
 }
@@ -103,7 +125,16 @@ func (b *book) fresh(t *bringer) error {
 func (b *book) older(text []byte) *metric.Series {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.before[string(text)]
+	if x := b.before[string(text)]; x != nil {
+		return x.series
+	}
+	return nil
+}
+
+// forget begins texts anew.
+func (b *book) forget() {
+	b.texts, b.before = map[string]*spelling{}, b.texts
+	b.turns.Add(1)
 }
 
 // turn begins a new generation when it is time; texts go with it, so that
@@ -113,7 +144,7 @@ func (b *book) turn() {
 		return
 	}
 	b.known = generation{map[int64]struct{}{}, b.known.now, b.now()}
-	b.before, b.texts = b.texts, map[string]*metric.Series{}
+	b.forget()
 	b.by.turn(b.now())
 }
 

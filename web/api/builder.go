@@ -19,16 +19,16 @@ type builder struct {
 	key    []byte // what makes a repeated request the same; nil: nothing does
 	puts   *puts
 
-	load  *load
-	rowOf map[*metric.Series]int32
-	size  int // bound of the encoded form, bytes
-	part  int
+	load *load
+	size int // bound of the encoded form, bytes
+	part int
 }
 
 // load is one batch in the making, and the memory it lies in. Loads are used
 // again, so that a point costs no allocation.
 type load struct {
 	batch  metric.Batch
+	rowOf  rowTable
 	series []*metric.Series
 	count  []int32 // points of each series
 	flat   []loose
@@ -51,15 +51,13 @@ const (
 )
 
 func newBuilder(ctx context.Context, a *API, origin string, key []byte) *builder {
-	return &builder{a: a, origin: origin, key: key, puts: newPuts(ctx, a), load: loads.Get().(*load), rowOf: map[*metric.Series]int32{}}
+	return &builder{a: a, origin: origin, key: key, puts: newPuts(ctx, a), load: loads.Get().(*load)}
 }
 
 // add takes a point that is good.
 func (b *builder) add(s *metric.Series, at int64, value float64) {
-	row, ok := b.rowOf[s]
+	row, ok := b.load.rowOf.row(s, b.load.series)
 	if !ok {
-		row = int32(len(b.load.series))
-		b.rowOf[s] = row
 		b.load.series = append(b.load.series, s)
 		b.load.count = append(b.load.count, 0)
 		b.size += rowBytes + len(s.Key())
@@ -81,7 +79,6 @@ func (b *builder) flush() {
 	l.batch.Origin = b.origin
 	l.batch.ID = b.id()
 	b.load, b.size, b.part = loads.Get().(*load), 0, b.part+1
-	clear(b.rowOf)
 	b.puts.send(l)
 }
 
@@ -136,6 +133,7 @@ func inOrder(ps []metric.Point) []metric.Point {
 }
 
 func (l *load) reset() {
+	l.rowOf.reset()
 	clear(l.series)
 	clear(l.batch.Rows)
 	l.series, l.count, l.flat, l.batch.Rows = l.series[:0], l.count[:0], l.flat[:0], l.batch.Rows[:0]

@@ -82,6 +82,7 @@ type intake struct {
 	host    string
 	hostSet []metric.Label // what is added to a series without host
 	text    []byte         // scratch: how the sender wrote a series
+	last    *spelling      // of the series before
 }
 
 // begin takes a place among the requests that bring samples. The caller must
@@ -117,6 +118,15 @@ func (a *API) newIntake(ctx context.Context, r *http.Request) (*intake, error) {
 	in.by = a.newBringer(ctx)
 	in.b = newBuilder(ctx, a, host, key)
 	return in, nil
+}
+
+// spelled returns the series that a text stands for, if it was met before.
+func (in *intake) spelled(text []byte) *metric.Series {
+	in.last = in.book.find(in.last, text)
+	if in.last == nil {
+		return nil
+	}
+	return in.last.series
 }
 
 // batchKey is what makes a repeated request the same; nil if the sender gave

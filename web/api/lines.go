@@ -186,7 +186,7 @@ func (in *intake) find(f *fields) (*metric.Series, string) {
 	t = append(t, f.name...)
 	t = append(t, f.labels...)
 	in.text = t
-	if s := in.book.find(t); s != nil {
+	if s := in.spelled(t); s != nil {
 		return s, ""
 	}
 	s := in.book.older(t)

@@ -29,7 +29,7 @@ func (a *API) ingestRemote(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusUnsupportedMediaType, "", "remote-write comes as Content-Encoding: snappy")
 	}
 	return a.receive(w, r, func(in *intake, body io.Reader) error {
-		msg, err := io.ReadAll(body)
+		msg, err := whole(body)
 		if err != nil {
 			return bodyError(err)
 		}
@@ -94,6 +94,9 @@ func (in *intake) writeRequest(msg []byte) error {
 // timeSeries takes one series: its labels first, then its samples, in
 // whatever order they lie.
 func (in *intake) timeSeries(i int, msg []byte) error {
+	if taken := in.plainSeries(i, msg); taken {
+		return nil
+	}
 	t := append(in.text[:0], in.host...)
 	t = append(t, 1)
 	samples, other := 0, 0
@@ -101,7 +104,7 @@ func (in *intake) timeSeries(i int, msg []byte) error {
 		switch {
 		case typ != protowire.BytesType:
 		case num == 1:
-			t = append(binary.AppendUvarint(t, uint64(len(data))), data...)
+			t = append(binary.AppendUvarint(append(t, labelTag), uint64(len(data))), data...)
 		case num == 2:
 			samples++
 		case num == 4:
@@ -145,9 +148,14 @@ func (in *intake) sample(i, k int, s *metric.Series, why string, msg []byte) err
 	if err != nil {
 		return err
 	}
+	in.remotePoint(i, k, s, why, at, bits)
+	return nil
+}
+
+func (in *intake) remotePoint(i, k int, s *metric.Series, why string, at int64, bits uint64) {
 	if bits == staleMarker {
 		in.Stale++
-		return nil
+		return
 	}
 	if why == "" {
 		why = in.point(s, at, math.Float64frombits(bits))
@@ -155,12 +163,11 @@ func (in *intake) sample(i, k int, s *metric.Series, why string, msg []byte) err
 	if why != "" {
 		in.reject(i, k, why)
 	}
-	return nil
 }
 
 // remoteSeries finds a series by its labels as they were sent, or makes it.
 func (in *intake) remoteSeries(t, msg []byte) (*metric.Series, string) {
-	if s := in.book.find(t); s != nil {
+	if s := in.spelled(t); s != nil {
 		return s, ""
 	}
 	s := in.book.older(t)
