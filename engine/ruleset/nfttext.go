@@ -218,9 +218,12 @@ func matchText(o object) string {
 	if l, ok := right.([]any); ok && kind == "&" && op == "in" {
 		value = "(" + join(l, " | ") + ")"
 	}
-	if m, ok := x.(object); ok && kind == "meta" && strings.HasSuffix(str(m, "key"), "name") {
+	if m, ok := x.(object); ok && kind == "meta" && quotedMeta(str(m, "key")) {
 		if s, ok := right.(string); ok && !strings.HasPrefix(s, "@") {
 			value = nftString(s)
+		}
+		if k, r := only(right); k == "range" && len(list(r)) == 2 {
+			value = nftString(exprText(list(r)[0])) + "-" + nftString(exprText(list(r)[1]))
 		}
 	}
 	switch {
@@ -228,6 +231,11 @@ func matchText(o object) string {
 		return text + " " + value
 	}
 	return text + " " + op + " " + value
+}
+
+// quotedMeta are keys whose values are names or times, in quotes.
+func quotedMeta(key string) bool {
+	return strings.HasSuffix(key, "name") || key == "time" || key == "hour" || key == "day"
 }
 
 func isOperation(kind string) bool {

@@ -32,6 +32,10 @@ func (w *writer) nftTable(t *Table) {
 	}
 	for _, c := range t.Chains {
 		w.chain = c
+		if (c.Hook == "ingress" || c.Hook == "egress") && len(c.Devices) == 0 {
+			w.miss(nil, "its devices are not known: nft 1.0.6 leaves them out of its JSON")
+			continue
+		}
 		w.line("\tchain %s {", c.Name)
 		if c.Hook != "" {
 			w.line("\t\t%s", hookText(c))

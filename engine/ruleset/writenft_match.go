@@ -72,8 +72,11 @@ func (w *writer) nftMatch(r *Rule, m Match) (string, error) {
 			return "", nil // any: the protocol says it
 		}
 	case NFProto:
-		if w.table.Family == IP || w.table.Family == IP6 {
+		switch w.table.Family {
+		case IP, IP6:
 			return "", nil
+		case Bridge, Netdev:
+			return "meta protocol" + equal(m) + map[string]string{"ipv4": "ip", "ipv6": "ip6"}[m.Words[0]], nil
 		}
 	}
 	name, err := w.nftField(r, m.Field, &m)
