@@ -20,7 +20,7 @@ var floors = []struct {
 	{1, []string{"unit", "stats", "fail"}, "pure: runs anywhere, tested without a machine"},
 	{2, []string{"host"}, "one auditable door to the machine"},
 	{3, []string{"fact", "engine/*", "crash", "metric", "queue"}, "facts, numbers and fast paths know nothing of what is made of them"},
-	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript", "engine/bulkload", "engine/readtable", "queue/*"}, "one engine alters; probes only read; a script drives connections; a load cuts records; other kinds of queue"},
+	{4, []string{"change", "probe/*", "pglocal", "engine/pgscript", "engine/bulkload", "engine/readtable", "engine/packet", "queue/*"}, "one engine alters; probes only read; a script drives connections; a load cuts records; packets go into namespaces; other kinds of queue"},
 	{5, []string{"probe/place", "engine/ingest"}, "joins what others know: which device holds which folder; records, upserts and a copy to read"},
 	{6, []string{"check", "trial"}, "pure judgement; a trial's arms are changes"},
 	{7, []string{"lab"}, "a ready-made experiment speaks of measures and phases as a trial does"},

@@ -41,6 +41,8 @@ func furnish() error {
 	defer l.Close()
 	for _, s := range []struct{ name, value string }{
 		{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/default/rp_filter", "0"}, {"ipv4/conf/lo/rp_filter", "0"},
+		// Without these, packets that are put on the loopback as they are on the wire are taken for forged.
+		{"ipv4/conf/lo/accept_local", "1"}, {"ipv4/conf/lo/route_localnet", "1"},
 		{"ipv6/conf/default/accept_dad", "0"}, {"ipv6/conf/default/addr_gen_mode", "1"}, {"ipv6/conf/default/router_solicitations", "0"},
 	} {
 		if err := l.WriteValue("/proc/sys/net/"+s.name, s.value); err != nil && !errors.Is(err, fail.ErrAbsent) {
@@ -112,10 +114,10 @@ func join(a, b *Namespace, w Wire) error {
 			return err
 		}
 	}
-	if err := a.know(w.A, b, w.B, macB); err != nil {
+	if err := a.know(w.A, b, w.B, macA, macB); err != nil {
 		return err
 	}
-	return b.know(w.B, a, w.A, macA)
+	return b.know(w.B, a, w.A, macB, macA)
 }
 
 // on runs f inside with the device of one end.
@@ -196,16 +198,16 @@ func (n *Namespace) answers(e End) error {
 }
 
 // know tells one end where the other is, and keeps whose it is.
-func (n *Namespace) know(near End, far *Namespace, other End, mac net.HardwareAddr) error {
+func (n *Namespace) know(near End, far *Namespace, other End, mac, to net.HardwareAddr) error {
 	return n.on(near, func(l netlink.Link) error {
 		for _, p := range other.Addrs {
-			err := netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: p.Addr().AsSlice(), HardwareAddr: mac})
+			err := netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: p.Addr().AsSlice(), HardwareAddr: to})
 			if err != nil {
 				return fmt.Errorf("tell %s where %s is: %w", near.Name, p.Addr(), err)
 			}
 		}
 		n.mu.Lock()
-		n.links = append(n.links, link{l.Attrs().Index, far})
+		n.links = append(n.links, Device{Name: near.Name, Index: l.Attrs().Index, MAC: [6]byte(mac), Far: [6]byte(to), Peer: far})
 		n.mu.Unlock()
 		return nil
 	})

@@ -24,13 +24,7 @@ import (
 type Namespace struct {
 	mu    sync.Mutex
 	file  *os.File // keeps it; nil once closed
-	links []link   // that Join made
-}
-
-// link is one end of what Join made, as seen from its namespace.
-type link struct {
-	index int
-	far   *Namespace
+	links []Device // that Join made
 }
 
 // New makes a namespace whose loopback is up with 127.0.0.1 and ::1, and whose

@@ -212,3 +212,45 @@ func TestClosedOrNeverMade(t *testing.T) {
 		x.Close()
 	}
 }
+
+func TestEnclosed(t *testing.T) {
+	a, b, c := fresh(t), fresh(t), fresh(t)
+	if err := netns.Join(a, b, netns.Between()); err != nil {
+		t.Fatal(err)
+	}
+	second := netns.Wire{A: netns.End{Name: "veth1"}, B: netns.End{Name: "veth1"}}
+	if err := netns.Join(b, c, second); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Enclosed(); err != nil {
+		t.Errorf("three namespaces in a row: %v", err)
+	}
+	d, err := a.Device("veth0")
+	if err != nil || d.Peer != b || d.Index < 2 || d.MAC == d.Far || d.MAC == [6]byte{} {
+		t.Errorf("device %+v, %v", d, err)
+	}
+	if lo, err := a.Device("lo"); err != nil || lo.Index != 1 || lo.Peer != a {
+		t.Errorf("loopback %+v, %v", lo, err)
+	}
+	// The far end of the row gets a way out.
+	way := host.Cmd{Argv: []string{"ip", "link", "add", "out0", "type", "bridge"}}
+	if _, err := c.Run(t.Context(), way, 1<<10); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Enclosed(); err != nil {
+		t.Errorf("a way out that is down: %v", err)
+	}
+	if _, err := c.Run(t.Context(), host.Cmd{Argv: []string{"ip", "link", "set", "out0", "up"}}, 1<<10); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Enclosed(); err == nil || !strings.Contains(err.Error(), "out0") {
+		t.Errorf("a way out that is up: %v", err)
+	}
+	if _, err := c.Device("out0"); err == nil {
+		t.Error("the way out was handed out as a device")
+	}
+	var none *netns.Namespace
+	if none.Enclosed() == nil || (&netns.Namespace{}).Enclosed() == nil {
+		t.Error("no namespace is enclosed")
+	}
+}
