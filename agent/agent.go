@@ -56,6 +56,9 @@ type Options struct {
 	Live func(*metric.Batch)
 	// Final says that an error of Sink is not worth another try; may be nil.
 	Final func(error) bool
+	// Keep returns where a collector of a server keeps what it must know after
+	// a restart; nil: nowhere.
+	Keep func(collector, server string) metric.Keeper
 	// Now is the wall clock, for tests; nil: the Reader's.
 	Now func() time.Time
 }

@@ -151,7 +151,7 @@ func (g *group) collect(ctx context.Context, j *job, at time.Time) (res result) 
 	defer func() {
 		if p := recover(); p != nil {
 			res.err = fmt.Errorf("BUG in collector %s: %v\n%s", j.c.Name, p, debug.Stack())
-			j.mem = &metric.Memory{}
+			j.mem = g.s.r.memory(j.c.Name, j.report.Server)
 		}
 		res.took = time.Since(begin)
 	}()

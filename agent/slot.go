@@ -35,7 +35,7 @@ func newSlot(r *Runner, t Target) *slot {
 	var jobs []*job
 	for _, c := range r.opt.Collectors {
 		if c.Of == t.Kind {
-			jobs = append(jobs, &job{c: c, mem: &metric.Memory{}, report: own.Report{Collector: c.Name, Server: t.Name}})
+			jobs = append(jobs, &job{c: c, mem: r.memory(c.Name, t.Name), report: own.Report{Collector: c.Name, Server: t.Name}})
 		}
 	}
 	if t.Kind != metric.Host {
@@ -48,6 +48,14 @@ func newSlot(r *Runner, t Target) *slot {
 		s.groups = append(s.groups, &group{s: s, jobs: []*job{j}})
 	}
 	return s
+}
+
+// memory is that of a collector which begins.
+func (r *Runner) memory(collector, server string) *metric.Memory {
+	if r.opt.Keep == nil {
+		return &metric.Memory{}
+	}
+	return &metric.Memory{Keep: r.opt.Keep(collector, server)}
 }
 
 // run does the rounds until the context ends.

@@ -7,8 +7,19 @@ import "encoding/binary"
 // to read. Who runs the collector hands the same one to each round; it may be
 // lost at any time, and the collector then begins anew.
 type Memory struct {
+	// Keep outlives the process, for what must be known after a restart; nil:
+	// nothing is kept.
+	Keep   Keeper
 	value  any
 	series map[string]*Series
+}
+
+// Keeper keeps what one collector of one server must know after a restart.
+type Keeper interface {
+	// Load returns what was saved last, nil if nothing was.
+	Load() ([]byte, error)
+	// Save replaces it. When it returns nil, the bytes survive a power loss.
+	Save([]byte) error
 }
 
 // Kept returns the collector's memory of type T: the same at each round, a

@@ -91,7 +91,7 @@ func (w *watcher) build(ctx context.Context) error {
 	}
 	w.runner = agent.New(agent.Options{
 		Reader: host.Open(host.Options{}), Host: w.o.Host, Collectors: collectors(),
-		Find: finder(w.o.Dirs, w.o.Servers), Sink: w.take, Live: w.hub.Publish, Final: permanentPut,
+		Find: finder(w.o.Dirs, w.o.Servers), Sink: w.take, Live: w.hub.Publish, Final: permanentPut, Keep: w.place.keeper,
 	})
 	return nil
 }

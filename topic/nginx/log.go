@@ -49,19 +49,28 @@ func class(status int) int {
 	return 0
 }
 
-// sums is what was counted since the collector began.
+// sums is what was counted since the logs were read first.
 type sums struct {
-	requests              [6]float64
-	seconds, bytes        float64
-	outside, odd          float64
-	upstreams             map[string]*upstream
+	counts
 	hasConnect, hasHeader bool
 	hasBytes              bool
 }
 
+// counts are the part of the sums that outlives the process.
+type counts struct {
+	Requests  [6]float64           `json:"requests"`
+	Seconds   float64              `json:"seconds"`
+	Bytes     float64              `json:"bytes"`
+	Outside   float64              `json:"outside_seconds"`
+	Odd       float64              `json:"odd"`
+	Upstreams map[string]*upstream `json:"upstreams"`
+}
+
 type upstream struct {
-	attempts                 [6]float64
-	seconds, connect, header float64
+	Attempts [6]float64 `json:"attempts"`
+	Seconds  float64    `json:"seconds"`
+	Connect  float64    `json:"connect_seconds"`
+	Header   float64    `json:"header_seconds"`
 }
 
 // logState is what the collector of logs remembers.
@@ -69,6 +78,7 @@ type logState struct {
 	config
 	files []*logFile
 	sums
+	memory
 }
 
 // logFile is one log being followed.
@@ -79,7 +89,7 @@ type logFile struct {
 }
 
 var logCollector = &metric.Collector{
-	Name: "nginx.log", Doc: "requests by status and by upstream server, from access logs that tell of them; counted from when Headroom began to read", Of: metric.Nginx,
+	Name: "nginx.log", Doc: "requests by status and by upstream server, from access logs that tell of them; counted from when Headroom first read them", Of: metric.Nginx,
 	Deadline: 8 * time.Second,
 	Defs:     []*metric.Def{logRequests, logSeconds, logBytes, logOutside, logOdd, logSkipped, upAttempts, upSeconds, upConnect, upHeader},
 	Collect: func(ctx context.Context, r host.Reader, out *metric.Out) error {
@@ -87,6 +97,7 @@ var logCollector = &metric.Collector{
 		if err := s.fresh(r, out); err != nil {
 			return err
 		}
+		s.resume(out)
 		if len(s.Logs) == 0 {
 			return fail.Hint(fmt.Errorf("none of nginx's %d access logs tells of upstream servers: %w", s.Others, fail.ErrAbsent),
 				"add to its http block, and reload it: %s", nginx.Snippet)
@@ -95,6 +106,7 @@ var logCollector = &metric.Collector{
 		if err := s.read(ctx, r, out); err != nil {
 			return err
 		}
+		s.keep(out)
 		s.give(out)
 		return nil
 	},
@@ -106,7 +118,12 @@ func (s *logState) follow() {
 	for _, l := range s.Logs[:min(len(s.Logs), maxLogs)] {
 		i := slices.IndexFunc(s.files, func(f *logFile) bool { return f.tail.Path == l.Path })
 		if i < 0 {
-			files = append(files, &logFile{tail: nginx.Tail{Path: l.Path}, parser: nginx.NewParser(l.Format), format: l.Format})
+			f := &logFile{tail: nginx.Tail{Path: l.Path}, parser: nginx.NewParser(l.Format), format: l.Format}
+			if at, ok := s.places[l.Path]; ok { // once: it may leave the configuration and come back
+				f.tail.Resume(at)
+				delete(s.places, l.Path)
+			}
+			files = append(files, f)
 			continue
 		}
 		if f := s.files[i]; !f.format.Same(l.Format) {
@@ -132,7 +149,7 @@ func (s *logState) read(ctx context.Context, r host.Reader, out *metric.Out) err
 			if f.parser.Parse(line, &req) {
 				s.count(&req)
 			} else {
-				s.odd++
+				s.Odd++
 			}
 		})
 		if err != nil {
@@ -149,71 +166,71 @@ func (s *logState) read(ctx context.Context, r host.Reader, out *metric.Out) err
 }
 
 func (s *sums) count(r *nginx.Request) {
-	s.requests[class(r.Status)]++
-	s.seconds += r.Seconds
-	s.bytes += r.Bytes
+	s.Requests[class(r.Status)]++
+	s.Seconds += r.Seconds
+	s.Bytes += r.Bytes
 	inside := 0.0
 	for _, a := range r.Attempts {
 		u := s.upstream(a.Addr)
-		u.attempts[class(a.Status)]++
-		u.seconds += a.Answer
-		u.connect += a.Connect
-		u.header += a.Header
+		u.Attempts[class(a.Status)]++
+		u.Seconds += a.Answer
+		u.Connect += a.Connect
+		u.Header += a.Header
 		inside += a.Answer
 	}
 	if len(r.Attempts) > 0 {
-		s.outside += max(r.Seconds-inside, 0)
+		s.Outside += max(r.Seconds-inside, 0)
 	}
 }
 
 // upstream is the sums of one server; past a limit all others share one.
 func (s *sums) upstream(addr string) *upstream {
-	if u := s.upstreams[addr]; u != nil {
+	if u := s.Upstreams[addr]; u != nil {
 		return u
 	}
-	if s.upstreams == nil {
-		s.upstreams = map[string]*upstream{}
+	if s.Upstreams == nil {
+		s.Upstreams = map[string]*upstream{}
 	}
-	if len(s.upstreams) >= maxUpstreams {
+	if len(s.Upstreams) >= maxUpstreams {
 		addr = "others"
-		if u := s.upstreams[addr]; u != nil {
+		if u := s.Upstreams[addr]; u != nil {
 			return u
 		}
 	}
 	u := &upstream{}
-	s.upstreams[strings.Clone(addr)] = u
+	s.Upstreams[strings.Clone(addr)] = u
 	return u
 }
 
 func (s *logState) give(out *metric.Out) {
-	for c, n := range s.requests {
+	for c, n := range s.Requests {
 		if c > 0 {
 			out.Add(logRequests, n, classes[c])
 		}
 	}
-	out.Add(logSeconds, s.seconds)
-	out.Add(logOutside, s.outside)
-	out.Add(logOdd, s.odd)
+	out.Add(logSeconds, s.Seconds)
+	out.Add(logOutside, s.Outside)
+	out.Add(logOdd, s.Odd)
 	skipped := 0.0
 	for _, f := range s.files {
 		skipped += f.tail.Skipped
 	}
 	out.Add(logSkipped, skipped)
 	if s.hasBytes {
-		out.Add(logBytes, s.bytes)
+		out.Add(logBytes, s.Bytes)
 	}
-	for addr, u := range s.upstreams {
-		for c, n := range u.attempts {
+	for addr, u := range s.Upstreams {
+		for c, n := range u.Attempts {
 			if n > 0 {
 				out.Add(upAttempts, n, addr, classes[c])
 			}
 		}
-		out.Add(upSeconds, u.seconds, addr)
+		out.Add(upSeconds, u.Seconds, addr)
 		if s.hasConnect {
-			out.Add(upConnect, u.connect, addr)
+			out.Add(upConnect, u.Connect, addr)
 		}
 		if s.hasHeader {
-			out.Add(upHeader, u.header, addr)
+			out.Add(upHeader, u.Header, addr)
 		}
 	}
 	s.gaps(out)

@@ -28,7 +28,17 @@ type watching struct {
 	r    host.Reader
 	conf string
 	mem  map[*metric.Collector]*metric.Memory
+	disk *disk
 }
+
+// disk is what outlives a restart.
+type disk struct{ b []byte }
+
+func (d *disk) Load() ([]byte, error) { return d.b, nil }
+func (d *disk) Save(b []byte) error   { d.b = b; return nil }
+
+// restart forgets all but what is on the disk.
+func (w *watching) restart() { w.mem = map[*metric.Collector]*metric.Memory{} }
 
 // read returns the samples of both collectors by series, without the label
 // server.
@@ -39,6 +49,9 @@ func (w *watching) read() map[string]float64 {
 		out := metric.NewOut(c, time.Now(), metric.Label{Name: "server", Value: w.conf})
 		if w.mem[c] == nil {
 			w.mem[c] = &metric.Memory{}
+			if w.disk != nil && c == logCollector {
+				w.mem[c].Keep = w.disk
+			}
 		}
 		out.Memory = w.mem[c]
 		if err := c.Collect(w.t.Context(), w.r, out); err != nil || out.Err() != nil {
@@ -142,6 +155,73 @@ func TestRequestsByUpstream(t *testing.T) {
 		got = w.read()
 		return got[`nginx_log_requests_total{status="2xx"}`] == 13
 	})
+}
+
+// What is logged while nobody reads is counted after the restart, through a
+// rotation, and what was counted is not counted again, also where the kill came
+// before it was kept.
+func TestCountsGoOnAfterARestart(t *testing.T) {
+	need.Have(t, "nginx")
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+	defer live.Close()
+	url, conf := testkit.Nginx(t, format, live.Listener.Addr().String())
+	r := host.Open(host.Options{})
+	defer r.Close()
+	need.Eventually(t, 30*time.Second, "nginx answers", func() bool {
+		_, err := r.Get(t.Context(), url+"/status")
+		return err == nil
+	})
+	w := &watching{t: t, r: r, conf: conf, mem: map[*metric.Collector]*metric.Memory{}, disk: &disk{}}
+	asked := 0
+	requests := func(n int) {
+		for range n {
+			ask(t, "GET", url+"/x", 200)
+		}
+		asked += n
+	}
+	counted := func(when string) {
+		t.Helper()
+		var got float64
+		need.Eventually(t, 30*time.Second, when, func() bool {
+			got = w.read()[`nginx_log_requests_total{status="2xx"}`]
+			return got >= float64(asked)
+		})
+		if got = w.read()[`nginx_log_requests_total{status="2xx"}`]; got != float64(asked) {
+			t.Errorf("%s: %v requests, want %d", when, got, asked)
+		}
+	}
+	w.read()
+	requests(3)
+	counted("at first")
+	before := w.disk.b
+	requests(2)
+	counted("later")
+	w.disk.b = before
+	w.restart()
+	counted("after a kill that came before the last round was kept")
+	requests(4)
+	log := filepath.Join(filepath.Dir(conf), "by_upstream.log")
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	requests(1) // into the old file
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	if _, err := (host.Cmd{Argv: []string{"nginx", "-e", "/dev/null", "-c", conf, "-s", "reopen"}}).Run(ctx, 1<<10); err != nil {
+		t.Fatal(err)
+	}
+	need.Eventually(t, 30*time.Second, "nginx opens its log anew", func() bool { _, err := os.Stat(log); return err == nil })
+	requests(5)
+	w.restart()
+	counted("after restarts during a rotation")
+	w.disk.b = []byte(`{"form":99}`)
+	w.restart()
+	out := metric.NewOut(logCollector, time.Now(), metric.Label{Name: "server", Value: conf})
+	out.Memory.Keep = w.disk
+	if err := logCollector.Collect(t.Context(), r, out); err != nil || len(out.Gaps) != 1 || !strings.Contains(out.Gaps[0].Because, "form 99") {
+		t.Errorf("a form that is not known: %v, gaps %+v", err, out.Gaps)
+	}
 }
 
 // A server that takes the connection and never answers costs its deadline.
