@@ -7,8 +7,9 @@ import (
 
 // sketch tells quantiles of many values to within 2 % of the value: it counts
 // values by the logarithm to base 1.02/0.98, as DDSketch does. Two sketches are
-// joined by adding counts. Keys rise with values: 0 is zero, others are the
-// rounded-up logarithm plus 20,000, with the value's sign.
+// joined by adding counts. Keys rise with values: 0 is zero and what is nearer
+// to it than sketchZero, others are the rounded-up logarithm plus 20,000, with
+// the value's sign.
 type sketch struct {
 	keys   []int64
 	counts []int64
@@ -17,13 +18,14 @@ type sketch struct {
 const (
 	sketchError = 0.02
 	sketchShift = 20_000
+	sketchZero  = 1e-300 // nearer to zero, a float64 has not the digits for 2 %
 	gamma       = (1 + sketchError) / (1 - sketchError)
 )
 
 var logGamma = math.Log(gamma)
 
 func sketchKey(v float64) int64 {
-	if v == 0 {
+	if math.Abs(v) < sketchZero {
 		return 0
 	}
 	k := int64(math.Ceil(math.Log(math.Abs(v))/logGamma)) + sketchShift
