@@ -34,15 +34,44 @@ type poster struct {
 	client *http.Client
 }
 
-func newPoster(raw, ca string) (poster, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return poster{}, fail.With(fail.Hint(errors.New("read the address to send to: it is not of the form https://HOST:PORT"),
-			"write it as: --to https://HOST:8420; the token goes into a file"), fail.Usage)
+// CheckURL says, as an error of usage, why nothing can be sent to an address.
+// It never repeats a password.
+func CheckURL(raw string) error {
+	_, err := readURL(raw)
+	return err
+}
+
+func readURL(raw string) (*url.URL, error) {
+	wrong := func(hint, why string) (*url.URL, error) {
+		return nil, fail.With(fail.Hint(errors.New("read the address to send to: "+why), "%s", hint), fail.Usage)
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
-		return poster{}, fail.With(fail.Hint(fmt.Errorf("send to %s: plain HTTP would show the token to whoever listens on the way", u.Host),
-			"use https://%s, with --ca FILE if its certificate is your own", u.Host), fail.Usage)
+	const form = "write it as: --to https://HOST:8420"
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return wrong(form, "it is not of the form https://HOST:PORT")
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || n == 0) {
+		return wrong(form, "its port is not a number from 1 to 65535")
+	}
+	switch {
+	case u.User != nil:
+		return wrong("put the token into a file and name it with --token-file, or into HEADROOM_TOKEN; write the address without what stands before @", "it holds a user or a password, which are not sent")
+	case u.RawQuery != "" || u.ForceQuery:
+		return wrong("leave out ? and what follows; "+form, "it holds a query string, which is not sent")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return wrong("leave out # and what follows; "+form, "it holds a fragment, which is not sent")
+	case u.Path != "" && u.Path != "/":
+		return wrong("leave out the path: the agent knows it; "+form, "it holds a path")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return wrong("use https://"+u.Host+", with --ca FILE if its certificate is your own", "plain HTTP to "+u.Host+" would show the token to whoever listens on the way")
+	}
+	return u, nil
+}
+
+func newPoster(raw, ca string) (poster, error) {
+	u, err := readURL(raw)
+	if err != nil {
+		return poster{}, err
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
@@ -52,7 +81,7 @@ func newPoster(raw, ca string) (poster, error) {
 	}
 	tr := http.DefaultTransport.(*http.Transport).Clone()
 	tr.TLSClientConfig, tr.MaxIdleConnsPerHost, tr.ResponseHeaderTimeout = conf, 1, 30*time.Second
-	return poster{url: strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/") + shipPath, client: &http.Client{
+	return poster{url: u.Scheme + "://" + u.Host + shipPath, client: &http.Client{
 		Transport: tr, Timeout: time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

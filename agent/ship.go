@@ -9,17 +9,18 @@ import (
 	"sync"
 	"time"
 
+	"headroom/fail"
 	"headroom/metric"
 	"headroom/queue"
 )
 
 // ShipOptions says where batches go.
 type ShipOptions struct {
-	URL   string        // of the other Headroom: https://host:8420
-	Token func() string // asked before each request, so that a new token is taken up
-	CA    string        // file with the certificates to trust besides the system's; "" for none
-	Queue queue.Queue   // where batches wait
-	Host  string        // ours: agents that start rounds in the same second send apart
+	URL   string                 // of the other Headroom: https://host:8420
+	Token func() (string, error) // asked before each request, and while it waits: a new token is taken up at once
+	CA    string                 // file with the certificates to trust besides the system's; "" for none
+	Queue queue.Queue            // where batches wait
+	Host  string                 // ours: agents that start rounds in the same second send apart
 }
 
 // Shipper brings batches to another Headroom: Put stores them here, Run sends
@@ -30,7 +31,8 @@ type Shipper struct {
 	unit time.Duration // the shortest pause; a second
 	mu   sync.Mutex
 	st   ShipState
-	bad  int // failures in a row
+	bad  int    // failures in a row
+	used string // the token of the last request
 }
 
 // ShipState is how sending goes.
@@ -99,7 +101,21 @@ func (s *Shipper) Run(ctx context.Context) error {
 			pause = s.send(ctx, msgs)
 		}
 		caughtUp = pause == 0 && len(msgs) < shipBatches
-		sleep(ctx, pause)
+		s.rest(ctx, pause)
+	}
+}
+
+// rest waits before the next try. A token that was changed meanwhile ends it
+// within a second: whoever did that looks whether it helps.
+func (s *Shipper) rest(ctx context.Context, pause time.Duration) {
+	for end := time.Now().Add(pause); ctx.Err() == nil && time.Now().Before(end); {
+		sleep(ctx, min(s.unit, time.Until(end)))
+		if t, err := s.opt.Token(); err == nil && t != s.used {
+			s.mu.Lock()
+			s.bad = 0
+			s.mu.Unlock()
+			return
+		}
 	}
 }
 
@@ -147,7 +163,13 @@ func (s *Shipper) send(ctx context.Context, msgs []queue.Message) time.Duration 
 // request sends some messages at once. If the other refuses them for good,
 // they are sent one by one, so that only the one that is bad is set aside.
 func (s *Shipper) request(ctx context.Context, msgs []queue.Message) time.Duration {
-	a := s.post.send(ctx, s.opt.Token(), msgs)
+	token, err := s.opt.Token()
+	if err != nil {
+		s.used = ""
+		return s.note(err.Error(), fail.HintOf(err))
+	}
+	s.used = token
+	a := s.post.send(ctx, token, msgs)
 	switch {
 	case a.stored:
 		return s.stored(ctx, msgs)

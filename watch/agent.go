@@ -40,6 +40,9 @@ func Agent(ctx context.Context, o AgentOptions) error {
 	if err != nil {
 		return fmt.Errorf("tell this machine's name: %w", err)
 	}
+	if err := agent.CheckURL(o.To); err != nil {
+		return err
+	}
 	if _, err := o.token(); err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func Agent(ctx context.Context, o AgentOptions) error {
 	if err != nil {
 		return err
 	}
-	ship, err := agent.NewShipper(agent.ShipOptions{URL: o.To, CA: o.CA, Queue: q, Host: name, Token: o.tokenOr})
+	ship, err := agent.NewShipper(agent.ShipOptions{URL: o.To, CA: o.CA, Queue: q, Host: name, Token: o.token})
 	if err != nil {
 		return errors.Join(err, q.Close())
 	}
@@ -103,14 +106,4 @@ func (o AgentOptions) token() (string, error) {
 			"put into it what \"headroom up token create NAME --scope write\" printed over there")
 	}
 	return words[0], nil
-}
-
-// tokenOr is token for a request: one that cannot be read now is sent as none,
-// and the refusal is told.
-func (o AgentOptions) tokenOr() string {
-	t, err := o.token()
-	if err != nil {
-		return ""
-	}
-	return t
 }
