@@ -189,8 +189,10 @@ func (n *nftRule) payload(protocol, field string) (f fieldOf, ok bool) {
 	case "ip6":
 		n.implyFamily(IP6)
 	case "icmp":
+		n.implyFamily(IP)
 		n.implyProto(1)
 	case "icmpv6":
+		n.implyFamily(IP6)
 		n.implyProto(58)
 	case "th":
 	default:
