@@ -44,25 +44,36 @@ func (c *checker) list() []api.Inspection {
 // at the earliest: the first is to be there within seconds.
 func (c *checker) run(ctx context.Context) error {
 	probed := time.Now().Add(-probeEvery)
-	soon := 2 * time.Second // servers found meanwhile are not to wait minutes
 	for round := 0; ; round++ {
 		probe := round > 1 && time.Since(probed) >= probeEvery
 		if probe {
 			probed = time.Now()
 		}
 		c.round(ctx, probe, round < 2)
-		c.tell(ctx)
 		pause := c.every
 		if round < 2 {
-			pause = soon
+			pause = min(soon, c.every)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
+		for next := time.Now().Add(pause); ; {
+			left := time.Until(next)
+			if !c.tell(ctx) {
+				left = min(left, soon)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(left):
+			}
+			if !time.Now().Before(next) {
+				break
+			}
 		}
 	}
 }
+
+// soon is when servers found meanwhile are checked at the start, and when a
+// store that was away is told again: neither is to wait minutes.
+const soon = 2 * time.Second
 
 // round puts the checks to everything; with only, to what has no answer yet.
 func (c *checker) round(ctx context.Context, probe, only bool) {
@@ -116,10 +127,10 @@ type told struct {
 }
 
 // tell hands what is found now to the store, which keeps it if it differs from
-// the time before. A store that is away hears of it in the next round.
-func (c *checker) tell(ctx context.Context) {
+// the time before. It says whether the store took it.
+func (c *checker) tell(ctx context.Context) bool {
 	if c.keep == nil || ctx.Err() != nil {
-		return
+		return true
 	}
 	list := []told{}
 	for _, in := range c.list() {
@@ -131,7 +142,5 @@ func (c *checker) tell(ctx context.Context) {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Check, b.Check), strings.Compare(a.Subject, b.Subject))
 	})
 	body, err := json.Marshal(list)
-	if err == nil {
-		_ = c.keep(ctx, body) // a store that is away is told of elsewhere
-	}
+	return err != nil || c.keep(ctx, body) == nil // a store that is away is told of elsewhere
 }
