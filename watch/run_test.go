@@ -64,7 +64,9 @@ func startSite(t *testing.T, o Options) *site {
 	if o.Dirs.State == "" {
 		o.Dirs = testDirs(t)
 	}
-	o.Listen = freeAddr(t)
+	if o.Listen == "" {
+		o.Listen = freeAddr(t)
+	}
 	s := &site{t: t, dirs: o.Dirs, url: "http://" + o.Listen, links: make(chan string, 1)}
 	tokens, err := Tokens(o.Dirs)
 	if err != nil {

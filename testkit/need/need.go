@@ -29,11 +29,12 @@ var needs = map[string]func() string{
 		}
 		return ""
 	},
-	"pgbouncer": program("pgbouncer", "apt-get install pgbouncer"),
-	"nginx":     program("nginx", "apt-get install nginx-light"),
-	"promtool":  program("promtool", "apt-get install prometheus"),
-	"pgbench":   program("pgbench", "apt-get install postgresql-contrib"),
-	"chromium":  program("chromium", "apt-get install chromium"),
+	"pgbouncer":  program("pgbouncer", "apt-get install pgbouncer"),
+	"nginx":      program("nginx", "apt-get install nginx-light"),
+	"promtool":   program("promtool", "apt-get install prometheus"),
+	"prometheus": program("prometheus", "apt-get install prometheus"),
+	"pgbench":    program("pgbench", "apt-get install postgresql-contrib"),
+	"chromium":   program("chromium", "apt-get install chromium"),
 	"loop": func() string {
 		if os.Getuid() != 0 {
 			return "loop devices need root"

@@ -147,7 +147,7 @@ type API struct {
 
 // counts are totals since the start.
 type counts struct {
-	points, rejected, stale, over, batches, bytes atomic.Int64
+	points, rejected, stale, odd, over, batches, bytes atomic.Int64
 }
 
 // New returns the answers made of parts.

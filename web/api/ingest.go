@@ -30,6 +30,7 @@ type receipt struct {
 	Rejected int      `json:"rejected"` // points, lines or batches that were not taken
 	Batches  int      `json:"batches"`
 	Stale    int      `json:"stale_markers,omitempty"`
+	Odd      int      `json:"not_numbers,omitempty"` // NaN and infinities of remote-write, passed over
 	Rejects  []Reject `json:"rejects,omitempty"`
 	Error    string   `json:"error,omitempty"`
 	Hint     string   `json:"hint,omitempty"`
@@ -183,6 +184,7 @@ func (in *intake) answer(w http.ResponseWriter, cause error) error {
 	in.Accepted, in.Batches = in.b.puts.points, in.b.puts.count
 	in.counts.rejected.Add(int64(in.Rejected))
 	in.counts.stale.Add(int64(in.Stale))
+	in.counts.odd.Add(int64(in.Odd))
 	in.overBudget(in.by)
 	if cause == nil && err != nil {
 		cause = putError(err)

@@ -65,6 +65,7 @@ func (a *API) own(x *exposition, q queueJSON) {
 	x.one("headroom_ingest_points_total", "counter", "Points acknowledged, on disk in the queue.", float64(c.points.Load()))
 	x.one("headroom_ingest_rejected_points_total", "counter", "Points refused one by one, with a reason.", float64(c.rejected.Load()))
 	x.one("headroom_ingest_stale_markers_total", "counter", "Prometheus stale markers, which are dropped.", float64(c.stale.Load()))
+	x.one("headroom_ingest_not_numbers_total", "counter", "NaN and infinite values of remote-write, which are dropped.", float64(c.odd.Load()))
 	x.one("headroom_ingest_refused_series_total", "counter", "Times that a new series was refused because its token's budget was used up.", float64(c.over.Load()))
 	x.one("headroom_ingest_batches_total", "counter", "Batches acknowledged.", float64(c.batches.Load()))
 	x.one("headroom_ingest_bytes_total", "counter", "Bytes of encoded batches put into the queue.", float64(c.bytes.Load()))

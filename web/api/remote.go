@@ -152,13 +152,21 @@ func (in *intake) sample(i, k int, s *metric.Series, why string, msg []byte) err
 	return nil
 }
 
+// remotePoint takes one point. What is no number is part of a healthy
+// Prometheus (a quantile of nothing is NaN) and passed over: a 400 for it
+// would have all of the request count as failed over there.
 func (in *intake) remotePoint(i, k int, s *metric.Series, why string, at int64, bits uint64) {
-	if bits == staleMarker {
+	v := math.Float64frombits(bits)
+	switch {
+	case bits == staleMarker:
 		in.Stale++
+		return
+	case v-v != 0:
+		in.Odd++
 		return
 	}
 	if why == "" {
-		why = in.point(s, at, math.Float64frombits(bits))
+		why = in.point(s, at, v)
 	}
 	if why != "" {
 		in.reject(i, k, why)

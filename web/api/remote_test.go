@@ -92,8 +92,6 @@ func TestRemoteWriteRefuses(t *testing.T) {
 	up := map[string]string{"__name__": "up", "instance": "a"}
 	good := remoteSeries(up, []string{"__name__", "instance"}, remoteSample{1, now})
 	bad := map[string][]byte{
-		"not a number":      remoteSeries(up, []string{"__name__", "instance"}, remoteSample{math.NaN(), now}),
-		"infinite":          remoteSeries(up, []string{"__name__", "instance"}, remoteSample{math.Inf(1), now}),
 		"older than":        remoteSeries(up, []string{"__name__", "instance"}, remoteSample{1, 5}),
 		"ahead of":          remoteSeries(up, []string{"__name__", "instance"}, remoteSample{1, now + 1e10}),
 		"metric name":       remoteSeries(map[string]string{"a": "b"}, []string{"a"}, remoteSample{1, now}),
@@ -106,6 +104,10 @@ func TestRemoteWriteRefuses(t *testing.T) {
 		if status != 400 || r.Accepted != 1 || r.Rejected != 1 || !strings.Contains(r.Rejects[0].Reason, why) || r.Rejects[0].Index != 1 {
 			t.Errorf("%s: %d %+v", why, status, r)
 		}
+	}
+	odd := remoteSeries(up, []string{"__name__", "instance"}, remoteSample{math.NaN(), now}, remoteSample{math.Inf(1), now}, remoteSample{math.Inf(-1), now})
+	if status, r := s.remote(t, writeRequest(good, odd)); status != 200 || r.Accepted != 1 || r.Odd != 3 || r.Rejected != 0 {
+		t.Errorf("what a healthy Prometheus sends, too: %d %+v", status, r)
 	}
 	for _, noise := range []string{"x", "\x0a\x05abc", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
 		if status, r := s.remote(t, []byte(noise)); status != 400 || r.Accepted != 0 {

@@ -101,6 +101,7 @@ type ingestJSON struct {
 	Points    int64 `json:"points"` // acknowledged since the start
 	Rejected  int64 `json:"rejected_points"`
 	Stale     int64 `json:"stale_markers"`
+	Odd       int64 `json:"not_numbers"`        // of remote-write, passed over
 	Over      int64 `json:"refused_new_series"` // over a token's budget
 	Batches   int64 `json:"batches"`
 	Series    int   `json:"series"` // seen within a day
@@ -169,7 +170,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 		j.Wrong = append(j.Wrong, "the store takes samples but is not in order: "+st.Problem)
 	}
 	c := &a.counts
-	j.Ingest = ingestJSON{c.points.Load(), c.rejected.Load(), c.stale.Load(), c.over.Load(), c.batches.Load(), a.book.size(), a.Limits.Series}
+	j.Ingest = ingestJSON{c.points.Load(), c.rejected.Load(), c.stale.Load(), c.odd.Load(), c.over.Load(), c.batches.Load(), a.book.size(), a.Limits.Series}
 	series, points, refused := a.Hub.Kept()
 	j.Live = liveJSON{a.Hub.Lookers(), series, points, refused}
 	var m runtime.MemStats
