@@ -44,7 +44,7 @@ func (b *bench) newUp(name string, args ...string) (*up, error) {
 	if err := os.MkdirAll(u.state, 0o711); err != nil {
 		return nil, err
 	}
-	token, err := u.verb("up", "token", "create", "bench", "--scope", "read,write")
+	token, err := u.verb("up", "token", "create", "bench", "--scope", "read,write", "--series", "1000000")
 	if err != nil {
 		return nil, err
 	}
