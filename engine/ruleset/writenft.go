@@ -72,7 +72,7 @@ func (w *writer) setsOf(t *Table) []*Set {
 	for _, c := range t.Chains {
 		for _, r := range c.Rules {
 			for _, m := range r.Matches {
-				named[m.Set] = m.Set != "" && m.Field != InSet
+				named[m.Set] = named[m.Set] || m.Set != "" && m.Field != InSet && m.Field != Other
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (w *writer) nftSet(s *Set) {
 	}
 	w.line("\t\t%s %s", word, typ)
 	flags := slices.Clone(s.Flags)
-	if w.changed(s.Name) && !slices.Contains(flags, "dynamic") { // nft 1.0.6 leaves it out of its JSON
+	if w.rs.Tool == NFT && w.changed(s.Name) && !slices.Contains(flags, "dynamic") { // nft 1.0.6 leaves it out of its JSON
 		flags = append(flags, "dynamic")
 	}
 	if len(flags) > 0 {
