@@ -30,7 +30,7 @@ const (
 
 // poster sends requests to one Headroom.
 type poster struct {
-	url    string
+	url    string // without the path of a request
 	client *http.Client
 }
 
@@ -81,7 +81,7 @@ func newPoster(raw, ca string) (poster, error) {
 	}
 	tr := http.DefaultTransport.(*http.Transport).Clone()
 	tr.TLSClientConfig, tr.MaxIdleConnsPerHost, tr.ResponseHeaderTimeout = conf, 1, 30*time.Second
-	return poster{url: u.Scheme + "://" + u.Host + shipPath, client: &http.Client{
+	return poster{url: u.Scheme + "://" + u.Host, client: &http.Client{
 		Transport: tr, Timeout: time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -109,6 +109,8 @@ type answer struct {
 	refused bool // for good
 	why     string
 	hint    string
+	status  int
+	look    *Look         // somebody looks at this host
 	pause   time.Duration // that the other asked for
 	long    bool          // nothing changes soon: a person must act
 }
@@ -119,11 +121,15 @@ func (p *poster) send(ctx context.Context, token string, msgs []queue.Message) a
 		body.Write(binary.AppendUvarint(nil, uint64(len(m.Data()))))
 		body.Write(m.Data())
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, &body)
+	return p.post(ctx, token, shipPath, shipType, &body)
+}
+
+func (p *poster) post(ctx context.Context, token, path, kind string, body io.Reader) answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+path, body)
 	if err != nil {
 		return answer{why: err.Error()}
 	}
-	req.Header.Set("Content-Type", shipType)
+	req.Header.Set("Content-Type", kind)
 	req.Header.Set("User-Agent", "headroom-agent")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -134,7 +140,9 @@ func (p *poster) send(ctx context.Context, token string, msgs []queue.Message) a
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // a broken answer counts by its status
-	return read(res, text)
+	a := read(res, text)
+	a.status = res.StatusCode
+	return a
 }
 
 func unreachable(err error) answer {
@@ -156,6 +164,7 @@ func read(res *http.Response, text []byte) answer {
 	var said struct {
 		Error string `json:"error"`
 		Hint  string `json:"hint"`
+		Look  *Look  `json:"look"`
 	}
 	ours := json.Unmarshal(text, &said) == nil && said.Error != ""
 	why := fmt.Sprintf("the server answers %s", res.Status)
@@ -164,7 +173,7 @@ func read(res *http.Response, text []byte) answer {
 	}
 	switch c := res.StatusCode; {
 	case c/100 == 2:
-		return answer{stored: true}
+		return answer{stored: true, look: said.Look}
 	case ours && (c == http.StatusBadRequest || c == http.StatusRequestEntityTooLarge || c == http.StatusUnprocessableEntity):
 		return answer{refused: true, why: why}
 	case c == http.StatusUnauthorized || c == http.StatusForbidden:

@@ -21,6 +21,9 @@ type ShipOptions struct {
 	CA    string                 // file with the certificates to trust besides the system's; "" for none
 	Queue queue.Queue            // where batches wait
 	Host  string                 // ours: agents that start rounds in the same second send apart
+	// Look is told when the other asks for more because somebody looks at this
+	// host; may be nil.
+	Look func(Look)
 }
 
 // Shipper brings batches to another Headroom: Put stores them here, Run sends
@@ -172,6 +175,7 @@ func (s *Shipper) request(ctx context.Context, msgs []queue.Message) time.Durati
 	a := s.post.send(ctx, token, msgs)
 	switch {
 	case a.stored:
+		s.looked(a.look)
 		return s.stored(ctx, msgs)
 	case a.refused && len(msgs) > 1:
 		for i := range msgs {

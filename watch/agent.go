@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"headroom/agent"
 	"headroom/fail"
@@ -24,6 +25,8 @@ type AgentOptions struct {
 	Token      string // where there is no file
 	QueueBytes int64  // 0: 512 MiB
 	Servers    []string
+	Host       string        // name of this machine; "": its own
+	Every      time.Duration // for tests: how often the checks are put; 0: 5 minutes
 	Say        func(string)
 }
 
@@ -36,9 +39,15 @@ func Agent(ctx context.Context, o AgentOptions) error {
 	if o.QueueBytes == 0 {
 		o.QueueBytes = agentQueue
 	}
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("tell this machine's name: %w", err)
+	if o.Every == 0 {
+		o.Every = inspectEvery
+	}
+	if o.Host == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("tell this machine's name: %w", err)
+		}
+		o.Host = name
 	}
 	if err := agent.CheckURL(o.To); err != nil {
 		return err
@@ -59,24 +68,43 @@ func Agent(ctx context.Context, o AgentOptions) error {
 	if err != nil {
 		return err
 	}
-	ship, err := agent.NewShipper(agent.ShipOptions{URL: o.To, CA: o.CA, Queue: q, Host: name, Token: o.token})
+	parts, err := o.parts(p, q)
 	if err != nil {
 		return errors.Join(err, q.Close())
 	}
-	runner := agent.New(agent.Options{
-		Reader: host.Open(host.Options{}), Host: name, Collectors: collectors(),
-		Find: finder(o.Dirs, o.Servers), Sink: ship.Put, Final: permanentPut,
-	})
 	o.Say("sending what is read here to " + o.To)
-	return o.run(ctx, q, runner, ship)
+	return o.run(ctx, q, parts)
 }
 
-func (o AgentOptions) run(ctx context.Context, q queue.Queue, runner *agent.Runner, ship *agent.Shipper) error {
+// parts are what runs in an agent: collectors and checks, and what sends.
+func (o AgentOptions) parts(p place, q queue.Queue) ([]part, error) {
+	var runner *agent.Runner
+	var tells *teller
+	ship, err := agent.NewShipper(agent.ShipOptions{URL: o.To, CA: o.CA, Queue: q, Host: o.Host, Token: o.token,
+		Look: func(l agent.Look) {
+			runner.Look(time.Now().Add(time.Duration(min(max(l.Seconds, 0), 60)) * time.Second))
+			tells.look(l)
+		}})
+	if err != nil {
+		return nil, err
+	}
+	live, sendLive := shown(ship)
+	runner = agent.New(agent.Options{
+		Reader: host.Open(host.Options{}), Host: o.Host, Collectors: collectors(),
+		Find: finder(o.Dirs, o.Servers), Sink: ship.Put, Live: live, Final: permanentPut,
+	})
+	checks := &checker{host: o.Host, version: o.Version, every: o.Every, targets: runner.Targets, say: o.Say}
+	tells = newTeller(o.Host, o.Version, runner, checks, ship, o.Say)
+	return []part{{"collectors", runner.Run}, {"checks", checks.run}, {"sending", ship.Run}, {"telling", tells.run}, {"sessions", tells.sessions}, {"live", sendLive},
+		{"news", func(ctx context.Context) error { return tellShip(ctx, ship, o.Say) }},
+		{"watchdog", func(ctx context.Context) error { return watchdog(ctx, func() bool { return true }) }}}, nil
+}
+
+func (o AgentOptions) run(ctx context.Context, q queue.Queue, parts []part) error {
 	outer, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var ended sync.WaitGroup
-	begin(outer, &ended, []part{{"collectors", runner.Run}, {"sending", ship.Run}, {"news", func(ctx context.Context) error { return tellShip(ctx, ship, o.Say) }},
-		{"watchdog", func(ctx context.Context) error { return watchdog(ctx, func() bool { return true }) }}}, stop)
+	begin(outer, &ended, parts, stop)
 	ready("sending to " + o.To)
 	<-outer.Done()
 	stopping()

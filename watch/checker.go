@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -12,12 +11,13 @@ import (
 	"headroom/agent"
 	"headroom/host"
 	"headroom/metric"
-	"headroom/web/api"
+	"headroom/peer"
 )
 
 // checker puts the checks to the machine and its servers, at the start and
 // every few minutes. The newest answers are kept.
 type checker struct {
+	host    string
 	version string
 	every   time.Duration
 	targets func() []agent.Target
@@ -25,18 +25,18 @@ type checker struct {
 	keep    func(ctx context.Context, body []byte) error // what was found, for the store; may be nil
 
 	mu     sync.Mutex
-	latest map[string]api.Inspection
+	latest map[string]peer.Inspection
 }
 
 // list returns the newest answers, the machine's first.
-func (c *checker) list() []api.Inspection {
+func (c *checker) list() []peer.Inspection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]api.Inspection, 0, len(c.latest))
+	out := make([]peer.Inspection, 0, len(c.latest))
 	for _, i := range c.latest {
 		out = append(out, i)
 	}
-	slices.SortFunc(out, func(a, b api.Inspection) int { return strings.Compare(a.Server, b.Server) })
+	slices.SortFunc(out, func(a, b peer.Inspection) int { return strings.Compare(a.Server, b.Server) })
 	return out
 }
 
@@ -44,36 +44,25 @@ func (c *checker) list() []api.Inspection {
 // at the earliest: the first is to be there within seconds.
 func (c *checker) run(ctx context.Context) error {
 	probed := time.Now().Add(-probeEvery)
+	soon := 2 * time.Second // servers found meanwhile are not to wait minutes
 	for round := 0; ; round++ {
 		probe := round > 1 && time.Since(probed) >= probeEvery
 		if probe {
 			probed = time.Now()
 		}
 		c.round(ctx, probe, round < 2)
+		c.tell(ctx)
 		pause := c.every
 		if round < 2 {
-			pause = min(soon, c.every)
+			pause = soon
 		}
-		for next := time.Now().Add(pause); ; {
-			left := time.Until(next)
-			if !c.tell(ctx) {
-				left = min(left, soon)
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(left):
-			}
-			if !time.Now().Before(next) {
-				break
-			}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
 		}
 	}
 }
-
-// soon is when servers found meanwhile are checked at the start, and when a
-// store that was away is told again: neither is to wait minutes.
-const soon = 2 * time.Second
 
 // round puts the checks to everything; with only, to what has no answer yet.
 func (c *checker) round(ctx context.Context, probe, only bool) {
@@ -97,7 +86,7 @@ func (c *checker) one(ctx context.Context, r host.Reader, server string, probe, 
 	if only && has || ctx.Err() != nil {
 		return
 	}
-	in, err := inspect(ctx, r, server, c.version, probe)
+	in, err := inspect(ctx, r, c.host, server, c.version, probe)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.say("the checks could not be put: " + err.Error())
@@ -107,7 +96,7 @@ func (c *checker) one(ctx context.Context, r host.Reader, server string, probe, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.latest == nil {
-		c.latest = map[string]api.Inspection{}
+		c.latest = map[string]peer.Inspection{}
 	}
 	if server == "" {
 		apart(&in.Outcome, nil)
@@ -127,13 +116,18 @@ type told struct {
 }
 
 // tell hands what is found now to the store, which keeps it if it differs from
-// the time before. It says whether the store took it.
-func (c *checker) tell(ctx context.Context) bool {
+// the time before. A store that is away hears of it in the next round.
+func (c *checker) tell(ctx context.Context) {
 	if c.keep == nil || ctx.Err() != nil {
-		return true
+		return
 	}
+	_ = c.keep(ctx, brief(c.list())) // a store that is away is told of elsewhere
+}
+
+// briefly lists findings without their figures, in an order that stays.
+func briefly(inspections []peer.Inspection) []told {
 	list := []told{}
-	for _, in := range c.list() {
+	for _, in := range inspections {
 		for _, f := range in.Outcome.Findings {
 			list = append(list, told{in.Server, f.Check, f.Subject, f.Severity.String()})
 		}
@@ -141,6 +135,5 @@ func (c *checker) tell(ctx context.Context) bool {
 	slices.SortFunc(list, func(a, b told) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Check, b.Check), strings.Compare(a.Subject, b.Subject))
 	})
-	body, err := json.Marshal(list)
-	return err != nil || c.keep(ctx, body) == nil // a store that is away is told of elsewhere
+	return list
 }

@@ -1,13 +1,9 @@
 package watch
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"testing"
-	"time"
 
-	"headroom/agent"
 	"headroom/check"
 )
 
@@ -29,25 +25,6 @@ func TestChecksForMachineAndServer(t *testing.T) {
 	}
 	if !slices.Contains(machine, "disk.shared-device") || !slices.Contains(server, "disk.shared-device") {
 		t.Error("disk.shared-device is not put to both")
-	}
-}
-
-// What was found while the store was away is told as soon as it is there, not
-// minutes later.
-func TestFindingsAreToldAgain(t *testing.T) {
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	tries := 0
-	c := &checker{every: time.Hour, targets: func() []agent.Target { return nil }, say: func(string) {}}
-	c.keep = func(context.Context, []byte) error {
-		if tries++; tries < 4 { // the first two rounds are close to each other
-			return errors.New("the store is starting")
-		}
-		stop()
-		return nil
-	}
-	if err := c.run(ctx); err != nil || tries != 4 {
-		t.Errorf("told %d times: %v", tries, err)
 	}
 }
 

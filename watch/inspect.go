@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"headroom/check"
 	"headroom/fact"
 	"headroom/host"
+	"headroom/peer"
 	"headroom/topic/all"
-	"headroom/web/api"
 )
 
 // How often the checks are put again. The disk is measured at the start and
@@ -56,15 +55,14 @@ func apart(machine, server *check.Outcome) {
 
 // inspect puts the checks to the machine (server is "") or to one server that
 // r is connected to. It changes nothing.
-func inspect(ctx context.Context, r host.Reader, server, version string, probe bool) (api.Inspection, error) {
+func inspect(ctx context.Context, r host.Reader, name, server, version string, probe bool) (peer.Inspection, error) {
 	ctx, stop := context.WithTimeout(ctx, inspectLimit)
 	defer stop()
-	name, _ := os.Hostname()
 	began := time.Now()
 	checks, needs := checksFor(server != "")
 	set, err := fact.Gather(ctx, r, fact.Options{Probes: probe, Host: name, Version: version}, needs...)
 	if err != nil {
-		return api.Inspection{}, err
+		return peer.Inspection{}, err
 	}
-	return api.Inspection{Host: name, Server: server, At: began, Seconds: time.Since(began).Seconds(), Outcome: check.Run(set, checks)}, nil
+	return peer.Inspection{Host: name, Server: server, At: began, Seconds: time.Since(began).Seconds(), Outcome: check.Run(set, checks)}, nil
 }

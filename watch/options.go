@@ -33,6 +33,8 @@ type Options struct {
 	NoCollect bool          // only take what agents send
 	Every     time.Duration // for tests: how often the checks are put; 0: 5 minutes
 
+	Silent time.Duration // for tests: without a word for so long another host is silent; 0: 2 minutes
+
 	// Say is told what a person should read, a line each; Ready is called
 	// once, with the login link, when the page answers.
 	Say   func(string)

@@ -14,6 +14,7 @@ import (
 	"headroom/change"
 	"headroom/host"
 	"headroom/metric"
+	"headroom/peer"
 	"headroom/queue"
 	"headroom/store"
 	"headroom/topic/all"
@@ -33,6 +34,7 @@ type watcher struct {
 	checks  *checker
 	marks   *marker
 	answers *api.API
+	hosts   *peer.Book // what other hosts tell
 }
 
 // Run watches until the context ends, and returns nil then. Another `up` on
@@ -68,6 +70,7 @@ func (w *watcher) build(ctx context.Context) error {
 		return err
 	}
 	w.house = newHouse(w.o)
+	w.hosts = w.o.newBook()
 	w.worker = &worker{queue: w.queue, sink: w.house, permanent: store.IsPermanent, say: w.o.Say}
 	w.hub = live.New(live.Options{Watched: w.watched})
 	w.marks = newMarker(w.o.Host, change.OpenJournal(w.o.Dirs), filepath.Join(w.o.Dirs.State, "results"), w.o.Say)
@@ -78,7 +81,7 @@ func (w *watcher) build(ctx context.Context) error {
 		}
 		return s.AddMarks(ctx, m)
 	}
-	w.checks = &checker{version: w.o.Version, every: w.o.Every, targets: w.targets, say: w.o.Say}
+	w.checks = &checker{host: w.o.Host, version: w.o.Version, every: w.o.Every, targets: w.targets, say: w.o.Say}
 	w.checks.keep = func(ctx context.Context, body []byte) error {
 		s, err := w.house.get()
 		if err != nil {
@@ -148,7 +151,7 @@ func (w *watcher) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, w.queue.Close())
 	}
-	feeders := []part{{"pages", server.Run}, {"marks", w.marks.run}}
+	feeders := []part{{"pages", server.Run}, {"marks", w.marks.run}, {"other hosts", w.keepHosts}}
 	if w.runner != nil {
 		feeders = append(feeders, part{"collectors", w.runner.Run}, part{"checks", w.checks.run})
 	}

@@ -33,7 +33,7 @@ func (w *watcher) server() (*web.Server, error) {
 	w.house.known = answers.Know
 	return web.New(web.Options{
 		Listen: w.o.Listen, CertFile: w.o.Cert, KeyFile: w.o.Key, Hosts: w.o.Hosts,
-		API: answers, Pages: page.New(page.Options{Parts: parts, AllowChanges: w.o.AllowChanges, Sessions: w.sessions}),
+		API: answers, Pages: page.New(page.Options{Parts: parts, AllowChanges: w.o.AllowChanges}),
 		Tokens: auth.OpenTokens(w.place.path("tokens.json")), Sessions: auth.OpenSessions(w.place.path("sessions.json")),
 		Log: w.o.Say,
 	})
@@ -60,7 +60,7 @@ func (w *watcher) parts() api.Parts {
 		},
 		Worker: w.workerState, Defs: defs(), Findings: w.checks.list,
 		Journal: change.OpenJournal(w.o.Dirs), Trials: filepath.Join(w.o.Dirs.State, "results"),
-		Gaps: w.gaps, Targets: w.targets, Changes: w.changes(), Usage: Usage(w.o.Dirs), Log: w.o.Say,
+		Gaps: w.gaps, Targets: w.targets, Sessions: w.sessions, Hosts: w.hosts, Changes: w.changes(), Usage: Usage(w.o.Dirs), Log: w.o.Say,
 	}
 }
 

@@ -17,10 +17,11 @@ import (
 
 	"headroom/agent"
 	"headroom/change"
-	"headroom/check"
 	"headroom/metric"
+	"headroom/peer"
 	"headroom/queue"
 	"headroom/store"
+	"headroom/topic/postgres"
 	"headroom/web/auth"
 	"headroom/web/live"
 )
@@ -39,15 +40,6 @@ type Store interface {
 	Marks(ctx context.Context, from, to time.Time) ([]store.Mark, error)
 }
 
-// Inspection is what all checks said of one machine or server at one time.
-type Inspection struct {
-	Host    string        `json:"host"`
-	Server  string        `json:"server,omitempty"` // "" for the machine itself
-	At      time.Time     `json:"at"`
-	Seconds float64       `json:"seconds"` // it took
-	Outcome check.Outcome `json:"outcome"`
-}
-
 // Parts are what the answers are made of. Only Queue and Hub are required; a
 // part that is left out is answered with 503 and a reason, never with an
 // empty list.
@@ -62,16 +54,20 @@ type Parts struct {
 	StoreStatus func(ctx context.Context) (any, error)
 	Worker      func() WorkerState
 	Defs        []*metric.Def // metrics that this program collects, for /metrics
-	Findings    func() []Inspection
+	Findings    func() []peer.Inspection
 	Journal     *change.Journal
 	Trials      string // folder of trial results
 	Gaps        func() []metric.Gap
 	Targets     func() []agent.Target
-	Changes     *Changes    // nil: no plans
-	Usage       *auth.Usage // where it is kept how many new series tokens brought; nil: in memory
-	Limits      Limits
-	Log         func(string) // nil: silence
-	Now         func() time.Time
+	// Sessions lists what runs now on a server of this machine, by its label.
+	Sessions func(ctx context.Context, server string) ([]postgres.Session, error)
+	// Hosts is what other hosts tell of themselves; nil: nobody is heard.
+	Hosts   *peer.Book
+	Changes *Changes    // nil: no plans
+	Usage   *auth.Usage // where it is kept how many new series tokens brought; nil: in memory
+	Limits  Limits
+	Log     func(string) // nil: silence
+	Now     func() time.Time
 }
 
 // WorkerState is how the way from the queue to the store goes.

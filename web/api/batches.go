@@ -26,7 +26,9 @@ func (a *API) ingestBatches(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusUnsupportedMediaType, "send Content-Type: "+BatchType, "content type %.60q is not taken here", t)
 	}
 	return a.receive(w, r, func(in *intake, body io.Reader) error {
-		return in.frames(bufio.NewReaderSize(body, 64<<10))
+		err := in.frames(bufio.NewReaderSize(body, 64<<10))
+		in.Look = a.heard(in.origin)
+		return err
 	})
 }
 
@@ -70,11 +72,16 @@ func (in *intake) frame(i int, data []byte) {
 		in.refuseWhole(i, fmt.Sprintf("batch %s: origin of %d bytes", b.ID, len(b.Origin)))
 		return
 	}
+	in.origin = b.Origin
 	if whole := in.sift(i, b); !whole || len(data) > metric.MaxBatchBytes {
 		data = nil // it is encoded anew
 	}
 	if b.Len() == 0 {
 		in.partly = http.StatusBadRequest
+		return
+	}
+	if in.show {
+		in.Hub.Publish(b)
 		return
 	}
 	in.b.puts.sendWhole(b, data)

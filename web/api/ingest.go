@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"headroom/agent"
 	"headroom/metric"
 	"headroom/web/auth"
 )
@@ -34,6 +35,8 @@ type receipt struct {
 	Rejects  []Reject `json:"rejects,omitempty"`
 	Error    string   `json:"error,omitempty"`
 	Hint     string   `json:"hint,omitempty"`
+	// Look is what the sender is asked for besides; nil: nobody looks at it.
+	Look *agent.Look `json:"look,omitempty"`
 
 	partly int // status where only a part was taken; 0: 207
 }
@@ -84,6 +87,8 @@ type intake struct {
 	hostSet []metric.Label // what is added to a series without host
 	text    []byte         // scratch: how the sender wrote a series
 	last    *spelling      // of the series before
+	origin  string         // the host that sent encoded batches
+	show    bool           // encoded batches are shown and not stored
 }
 
 // begin takes a place among the requests that bring samples. The caller must

@@ -15,25 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"headroom/agent"
 	"headroom/change"
 	"headroom/fail"
-	"headroom/metric"
 	"headroom/store"
 	"headroom/trial"
 )
-
-func (a *API) findings(w http.ResponseWriter, _ *http.Request) error {
-	if a.Parts.Findings == nil {
-		return absent("findings")
-	}
-	list := a.Parts.Findings()
-	if list == nil {
-		list = []Inspection{}
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"inspections": list})
-	return nil
-}
 
 // changeJSON is one change of the journal in a list.
 type changeJSON struct {
@@ -243,29 +229,5 @@ func (a *API) marks(w http.ResponseWriter, r *http.Request) error {
 		list[i].At = list[i].At.UTC()
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"marks": list})
-	return nil
-}
-
-func (a *API) gaps(w http.ResponseWriter, _ *http.Request) error {
-	if a.Parts.Gaps == nil {
-		return absent("gaps")
-	}
-	list := a.Parts.Gaps()
-	if list == nil {
-		list = []metric.Gap{}
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"gaps": list})
-	return nil
-}
-
-func (a *API) targets(w http.ResponseWriter, _ *http.Request) error {
-	if a.Parts.Targets == nil {
-		return absent("targets")
-	}
-	list := a.Parts.Targets()
-	if list == nil {
-		list = []agent.Target{}
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"targets": list})
 	return nil
 }

@@ -74,7 +74,7 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	updates := a.Hub.Subscribe(ctx, filter)
 	recent, more := a.Hub.Recent(filter, since, recentSeries)
-	s := stream{w: w, c: http.NewResponseController(w)}
+	s := stream{w: w, c: http.NewResponseController(w), look: a.looker(q["match"])}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	s.send("recent", fmt.Appendf(nil, `{"more":%t,"rows":%s}`, more, encodeRows(recent)))
@@ -100,6 +100,7 @@ func liveFilter(texts []string) (live.Filter, error) {
 type stream struct {
 	w    http.ResponseWriter
 	c    *http.ResponseController
+	look func() // tells that somebody looks still
 	dead bool
 }
 
@@ -107,6 +108,7 @@ type stream struct {
 func (s *stream) run(updates <-chan live.Update, end <-chan struct{}) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	s.look()
 	for !s.dead {
 		select {
 		case u, open := <-updates:
@@ -118,6 +120,7 @@ func (s *stream) run(updates <-chan live.Update, end <-chan struct{}) {
 			}
 			s.send("points", u.Encoded(encodeEvent))
 		case <-beat.C:
+			s.look()
 			s.write([]byte(": still here\n\n"))
 		case <-end:
 			s.send("end", []byte(`{"reason":"the server stops"}`))

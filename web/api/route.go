@@ -30,21 +30,26 @@ const bodyLimit = 64 << 10
 func (a *API) Routes() []Route {
 	const v1 = "/api/v1/"
 	span := []string{"from", "to"}
+	ofHost := []string{"host"}
 	list := []Route{
 		{Method: "POST", Path: v1 + "ingest", Scope: auth.Write, Params: []string{"host"}, Stream: true, serve: a.ingestLines},
 		{Method: "POST", Path: v1 + "ingest/batch", Scope: auth.Write, Stream: true, serve: a.ingestBatches},
+		{Method: "POST", Path: v1 + "ingest/live", Scope: auth.Write, Stream: true, serve: a.ingestLive},
+		{Method: "POST", Path: v1 + "ingest/state", Scope: auth.Write, Stream: true, serve: a.ingestState},
 		{Method: "POST", Path: v1 + "write", Scope: auth.Write, Params: []string{"host"}, Stream: true, serve: a.ingestRemote},
 		{Method: "GET", Path: v1 + "query", Scope: auth.Read, Params: append([]string{"match", "step", "points", "func", "by", "agg", "top"}, span...), serve: a.reading(a.query)},
 		{Method: "GET", Path: v1 + "series", Scope: auth.Read, Params: append([]string{"match", "limit"}, span...), serve: a.reading(a.series)},
 		{Method: "GET", Path: v1 + "labels/{name}", Scope: auth.Read, Params: []string{"match"}, serve: a.reading(a.labels)},
-		{Method: "GET", Path: v1 + "findings", Scope: auth.Read, serve: a.findings},
+		{Method: "GET", Path: v1 + "findings", Scope: auth.Read, Params: ofHost, serve: a.findings},
 		{Method: "GET", Path: v1 + "journal", Scope: auth.Read, serve: a.journal},
 		{Method: "GET", Path: v1 + "journal/{id}", Scope: auth.Read, serve: a.journalEntry},
 		{Method: "GET", Path: v1 + "trials", Scope: auth.Read, serve: a.trials},
 		{Method: "GET", Path: v1 + "trials/{name}", Scope: auth.Read, serve: a.trial},
 		{Method: "GET", Path: v1 + "marks", Scope: auth.Read, Params: span, serve: a.reading(a.marks)},
-		{Method: "GET", Path: v1 + "gaps", Scope: auth.Read, serve: a.gaps},
-		{Method: "GET", Path: v1 + "targets", Scope: auth.Read, serve: a.targets},
+		{Method: "GET", Path: v1 + "gaps", Scope: auth.Read, Params: ofHost, serve: a.gaps},
+		{Method: "GET", Path: v1 + "targets", Scope: auth.Read, Params: ofHost, serve: a.targets},
+		{Method: "GET", Path: v1 + "sessions", Scope: auth.Read, Params: []string{"host", "server"}, serve: a.sessions},
+		{Method: "GET", Path: v1 + "hosts", Scope: auth.Read, serve: a.hosts},
 		{Method: "GET", Path: v1 + "status", Scope: auth.Read, serve: a.status},
 		{Method: "GET", Path: v1 + "live", Scope: auth.Read, Params: []string{"match", "since"}, Stream: true, serve: a.live},
 		{Method: "POST", Path: v1 + "plans", Scope: auth.Read, serve: a.plan},

@@ -8,8 +8,8 @@ import (
 
 	"headroom/change"
 	"headroom/check"
+	"headroom/peer"
 	"headroom/unit"
-	"headroom/web/api"
 )
 
 // findingsData is the page of findings.
@@ -65,16 +65,17 @@ func (f finding) Proof() string {
 	return "headroom try '" + strings.ReplaceAll(f.Try.Change.String(), "'", `'\''`) + "' --on " + f.Try.Workload
 }
 
-// inspections are the newest answers of the checks; those of this machine only.
-func (v *view) inspections() []api.Inspection {
-	if v.p.Parts.Findings == nil || !v.Own() {
-		return nil
+// inspections are the newest answers of the checks, as far as they are known.
+func (v *view) inspections() []peer.Inspection {
+	list, _, err := v.p.Parts.FindingsOf(v.Host)
+	if err != nil {
+		return nil // Health and WhyNone say so
 	}
-	return v.p.Parts.Findings()
+	return list
 }
 
 // Inspections are the newest answers of the checks.
-func (d findingsData) Inspections() []api.Inspection { return d.inspections() }
+func (d findingsData) Inspections() []peer.Inspection { return d.inspections() }
 
 // Findings are all of them, the worst first.
 func (v *view) Findings() (out []finding) {

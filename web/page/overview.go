@@ -81,6 +81,10 @@ func (d overviewData) Health() health {
 		raise("unknown")
 		parts = append(parts, why)
 	}
+	if list := d.silentHosts(); len(list) > 0 && d.Own() {
+		raise("warn")
+		parts = append(parts, plural(len(list), "host is silent", "hosts are silent")+": "+strings.Join(list[:min(3, len(list))], ", "))
+	}
 	looked := false
 	for _, i := range d.inspections() {
 		looked = true
@@ -92,7 +96,11 @@ func (d overviewData) Health() health {
 		parts = append(parts, "the first checks are under way")
 	case !looked:
 		raise("unknown")
-		parts = append(parts, "checks run on the machine itself: headroom check there")
+		_, _, err := d.p.Parts.FindingsOf(d.Host)
+		parts = append(parts, "no check has told anything")
+		if err != nil {
+			parts[len(parts)-1] = said(err)
+		}
 	case level == "good":
 		parts = append(parts, "nothing found that needs you")
 	}
@@ -107,6 +115,9 @@ var rankOf = map[string]int{"good": 0, "unknown": 1, "warn": 2, "bad": 3}
 
 // silent says whether samples of the host stopped.
 func (d overviewData) silent() string {
+	if since := d.Silent(); since != "" {
+		return "silent since " + since + ", what it told before may not be so any more"
+	}
 	if why := d.Away(); why != "" {
 		return "the store cannot be asked (" + why + ")"
 	}

@@ -6,14 +6,12 @@ package page
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 
-	"headroom/topic/postgres"
 	"headroom/web/api"
 )
 
@@ -24,8 +22,6 @@ var files embed.FS
 type Options struct {
 	Parts        api.Parts
 	AllowChanges bool // plans may be applied from the page
-	// Sessions lists what runs now on the server of a label.
-	Sessions func(ctx context.Context, server string) ([]postgres.Session, error)
 }
 
 // pages is the handler of all pages.

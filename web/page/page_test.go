@@ -15,6 +15,7 @@ import (
 	"headroom/check"
 	"headroom/host"
 	"headroom/metric"
+	"headroom/peer"
 	"headroom/queue"
 	"headroom/store"
 	"headroom/topic/postgres"
@@ -42,18 +43,18 @@ func pagesOf(t *testing.T, allow bool) http.Handler {
 		StoreStatus: func(context.Context) (any, error) { return nil, errors.New("away: " + hostile) },
 		Worker:      func() api.WorkerState { return api.WorkerState{Trouble: hostile, Since: time.Now()} },
 		Journal:     change.OpenJournal(host.Dirs{State: t.TempDir(), Run: t.TempDir()}),
-		Findings: func() []api.Inspection {
-			return []api.Inspection{{Host: hostile, Server: hostile, Outcome: check.Outcome{
+		Findings: func() []peer.Inspection {
+			return []peer.Inspection{{Host: hostile, Server: hostile, Outcome: check.Outcome{
 				Findings: []check.Finding{{Check: hostile, Subject: hostile, Severity: check.Danger, Summary: hostile, Hint: hostile, Fixes: []change.Spec{fix},
 					Try: &check.Try{Change: fix, Workload: hostile}, Evidence: []check.Cite{{Name: hostile, Value: hostile, Source: hostile}}}},
 				NotChecked: []check.Unchecked{{Check: hostile, Subject: hostile, Because: hostile}}}}}
 		},
 		Gaps: func() []metric.Gap {
 			return []metric.Gap{{Collector: hostile, Metrics: []string{hostile}, Because: hostile, Hint: hostile}}
-		}},
+		},
 		Sessions: func(context.Context, string) ([]postgres.Session, error) {
 			return []postgres.Session{{PID: 1, User: hostile, Database: hostile, Application: hostile, Client: hostile, Backend: hostile, State: "active" + hostile, WaitType: hostile, Wait: hostile, Query: hostile, Statement: &age}}, nil
-		}})
+		}}})
 }
 
 func fetch(t *testing.T, h http.Handler, path, part string) (int, string) {

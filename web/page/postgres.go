@@ -101,39 +101,19 @@ func vacuumCharts(s scope) []Chart {
 // sessionList is what runs now, or why that cannot be told.
 type sessionList struct {
 	Why  string
+	Wait string // it was asked for
+	Told string // how old it is, if it came from another host
 	List []postgres.Session
 	Idle int // not listed
 }
 
-// Sessions lists what runs now: the idle ones are only counted.
-func (d postgresData) Sessions() sessionList {
-	switch {
-	case d.p.Options.Sessions == nil:
-		return sessionList{Why: "this program watches no server itself"}
-	case !d.Own():
-		return sessionList{Why: "sessions are read on the machine itself: run headroom up there, or psql -c 'table pg_stat_activity'"}
-	}
-	all, err := d.p.Options.Sessions(d.r.Context(), d.Server)
-	if err != nil {
-		return sessionList{Why: err.Error()}
-	}
-	var out sessionList
-	for _, s := range all {
-		if s.State == "idle" || s.State == "" && s.Backend != "autovacuum worker" {
-			out.Idle++
-			continue
-		}
-		out.List = append(out.List, s)
-	}
-	return out
-}
-
 // GapsHere are the gaps of the server.
 func (v *view) GapsHere() (out []gap) {
-	if v.p.Parts.Gaps == nil || !v.Own() {
-		return nil
+	gaps, _, err := v.p.Parts.GapsOf(v.Host)
+	if err != nil {
+		return nil // GapsWhy says so
 	}
-	for _, g := range v.p.Parts.Gaps() {
+	for _, g := range gaps {
 		if g.Server == "" || g.Server == v.Server || v.Server == "" {
 			out = append(out, gap{g.Collector, g.Server, strings.Join(g.Metrics, ", "), g.Because, g.Hint})
 		}

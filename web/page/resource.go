@@ -277,10 +277,11 @@ func (l limited) judge(all []sample, now time.Time) (resource, bool) {
 
 // gap is why a metric is not collected.
 func (v *view) gap(name string) string {
-	if v.p.Parts.Gaps == nil || !v.Own() || name == "" {
+	gaps, _, err := v.p.Parts.GapsOf(v.Host)
+	if err != nil || name == "" {
 		return ""
 	}
-	for _, g := range v.p.Parts.Gaps() {
+	for _, g := range gaps {
 		if slices.Contains(g.Metrics, name) && (g.Server == "" || g.Server == v.Server) {
 			return g.Because
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"headroom/metric"
 	"headroom/store"
 	"headroom/web/api"
 )
@@ -101,10 +100,6 @@ func (v *view) Servers() (out []place) {
 	return out
 }
 
-// Own says whether the host is this machine: only of it are there gaps,
-// findings and sessions.
-func (v *view) Own() bool { return v.Host == v.p.Parts.Host }
-
 // Away is why the store cannot be asked; "" if it can.
 func (v *view) Away() string { return v.places.why }
 
@@ -125,21 +120,11 @@ func (p *pages) findPlaces(ctx context.Context) (out places) {
 	if !slices.ContainsFunc(out.hosts, own) {
 		out.hosts = append(out.hosts, place{Name: p.Parts.Host, Host: p.Parts.Host})
 	}
+	p.addTold(&out)
 	slices.SortStableFunc(out.hosts, func(a, b place) int {
 		return cmp.Or(cmp.Compare(btoi(own(b)), btoi(own(a))), strings.Compare(a.Name, b.Name))
 	})
-	defer func() {
-		slices.SortFunc(out.servers, func(a, b place) int { return strings.Compare(a.Name, b.Name) })
-	}()
-	if p.Parts.Targets == nil {
-		return out
-	}
-	for _, t := range p.Parts.Targets() { // those of which no sample came yet
-		known := slices.ContainsFunc(out.servers, func(l place) bool { return l.Name == t.Name && l.Host == p.Parts.Host })
-		if t.Kind == metric.Postgres && !known {
-			out.servers = append(out.servers, place{Name: t.Name, Host: p.Parts.Host})
-		}
-	}
+	slices.SortFunc(out.servers, func(a, b place) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

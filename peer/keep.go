@@ -1,0 +1,66 @@
+package peer
+
+import "time"
+
+// Kept is a document as the store keeps it.
+type Kept struct {
+	Host     string
+	Kind     Kind
+	Received time.Time
+	Body     []byte
+}
+
+// Unkept lists what was told and is not in the store yet. Sessions are of now
+// and never kept.
+func (b *Book) Unkept() (out []Kept) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, e := range b.hosts {
+		for k, t := range e.told {
+			if !t.kept {
+				out = append(out, Kept{name, k.kind, t.Received, t.body})
+			}
+		}
+	}
+	return out
+}
+
+// IsKept says that the store has documents now, unless newer ones came since.
+func (b *Book) IsKept(list []Kept) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range list {
+		if e := b.hosts[k.Host]; e != nil {
+			if t := e.told[key{kind: k.Kind}]; t != nil && t.Received.Equal(k.Received) {
+				t.kept = true
+			}
+		}
+	}
+}
+
+// Restore puts back what the store has kept. What was told since the start is
+// newer and stays; what cannot be read any more is passed over, as its host
+// tells it anew.
+func (b *Book) Restore(list []Kept) {
+	for _, k := range list {
+		d, err := decode(k.Body)
+		if err != nil || d.Host != k.Host || d.Kind != k.Kind || d.Host == b.o.Own {
+			continue
+		}
+		b.restore(k, d)
+	}
+}
+
+func (b *Book) restore(k Kept, d *Document) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.open(k.Host)
+	if e == nil || e.told[key{kind: k.Kind}] != nil || b.bytes+len(k.Body) > b.o.Bytes {
+		return
+	}
+	b.bytes += len(k.Body)
+	e.told[key{kind: k.Kind}] = &Told{Document: d, Received: k.Received, body: k.Body, kept: true}
+	if k.Received.After(e.heard) {
+		e.heard = k.Received
+	}
+}
