@@ -43,6 +43,9 @@ func (j *Journal) create(at time.Time, first Record) (*log, error) {
 			return nil, fmt.Errorf("write journal: %w", err)
 		}
 		l := &log{j: j, f: f, id: id}
+		if err := host.ShareWithFolder(f); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 		crash.At("change.journal-created")
 		if err := errors.Join(l.add(first), host.SyncDir(j.dir)); err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -100,16 +103,30 @@ func (l *log) add(r Record) error {
 
 func (l *log) close() error { return l.f.Close() }
 
-// makeDir makes a folder and its parents so that their names survive a power loss.
+// makeDir makes a folder and its parents so that their names survive a power
+// loss. A service's account, where the folder lies in its own, may read what is
+// there and what comes.
 func makeDir(dir string) error {
 	if st, err := os.Stat(dir); err == nil && st.IsDir() {
-		return nil
+		return share(dir)
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("make folder %s: %w", dir, err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make folder %s: %w", dir, err)
+	if err := host.MakeShared(dir); err != nil {
+		return err
 	}
 	return host.SyncDir(filepath.Dir(dir))
+}
+
+func share(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil {
+		return err
+	}
+	err = host.MakeShared(dir)
+	for _, f := range files {
+		err = errors.Join(err, host.Share(f))
+	}
+	return err
 }

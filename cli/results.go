@@ -40,11 +40,11 @@ func tryKeep(name string, at time.Time, save func(io.Writer) error) error {
 		return err
 	}
 	dir := filepath.Join(dirs.State, "results")
-	if err := errors.Join(os.MkdirAll(dirs.State, 0o711), os.MkdirAll(dir, 0o700)); err != nil {
+	if err := errors.Join(os.MkdirAll(dirs.State, 0o711), host.MakeShared(dir)); err != nil {
 		return fmt.Errorf("make folder for results: %w", err)
 	}
 	file := at.UTC().Format("20060102-150405-") + slug(name) + ".json"
-	if err := host.WriteDurable(filepath.Join(dir, file), b.Bytes(), 0o600); err != nil {
+	if err := host.WriteDurableShared(filepath.Join(dir, file), b.Bytes(), 0o600); err != nil {
 		return err
 	}
 	return dropOldResults(dir)

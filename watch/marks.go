@@ -2,7 +2,9 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,6 +43,7 @@ type marker struct {
 	fresh   []store.Mark       // found, not kept yet
 	done    map[string]bool    // keys that are kept
 	seen    map[string]bool    // result files that were read
+	unread  error              // why the journal or the results could not be listed last
 }
 
 func newMarker(host string, journal *change.Journal, results string, say func(string)) *marker {
@@ -98,9 +101,13 @@ func (m *marker) run(ctx context.Context) error {
 // kept in the next round.
 func (m *marker) round(ctx context.Context) error {
 	found, err := m.changes()
-	results := m.trials()
+	results, terr := m.trials()
+	if err == nil {
+		err = terr
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.unread = err
 	for _, k := range append(found, results...) {
 		if !m.done[k.Kind+k.Key] {
 			m.done[k.Kind+k.Key] = true
@@ -115,6 +122,21 @@ func (m *marker) round(ctx context.Context) error {
 	}
 	m.fresh = nil
 	return err
+}
+
+// gaps names what cannot be shown of changes and trials.
+func (m *marker) gaps() []metric.Gap {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unread == nil {
+		return nil
+	}
+	g := metric.Gap{Collector: "journal", Metrics: []string{}, Because: "changes, trials and their marks are not shown: " + m.unread.Error()}
+	if errors.Is(m.unread, fs.ErrPermission) {
+		top := filepath.Dir(m.results)
+		g.Hint = fmt.Sprintf("let this account read them, as root: cd %s && chgrp -R %d journal results; chmod -R g+rX journal results", top, os.Getegid())
+	}
+	return []metric.Gap{g}
 }
 
 // changes makes marks of the journal: when a change was applied, and when it
@@ -145,10 +167,13 @@ func (m *marker) changes() ([]store.Mark, error) {
 }
 
 // trials makes marks of the results that were kept. A file is read once.
-func (m *marker) trials() []store.Mark {
+func (m *marker) trials() ([]store.Mark, error) {
 	files, err := os.ReadDir(m.results)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // no trial was run yet
+	}
 	if err != nil {
-		return nil // no trial was run yet
+		return nil, fmt.Errorf("list results: %w", err)
 	}
 	var out []store.Mark
 	for _, f := range files {
@@ -161,7 +186,7 @@ func (m *marker) trials() []store.Mark {
 			out = append(out, mark)
 		}
 	}
-	return out
+	return out, nil
 }
 
 func (m *marker) trial(name string) (store.Mark, error) {

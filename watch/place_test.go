@@ -1,11 +1,17 @@
 package watch
 
 import (
+	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
+	"headroom/change"
+	"headroom/store"
 	"headroom/testkit/need"
 	"headroom/web/auth"
 )
@@ -69,5 +75,28 @@ func TestGivingFollowsNoLink(t *testing.T) {
 	}
 	if st := fi.Sys().(*syscall.Stat_t); st.Uid != 0 {
 		t.Errorf("it belongs to %d now", st.Uid)
+	}
+}
+
+// What may not be read is named on the page, with the way out.
+func TestAJournalThatMayNotBeReadIsAGap(t *testing.T) {
+	d := testDirs(t)
+	m := newMarker("h", change.OpenJournal(d), filepath.Join(d.State, "results"), func(string) {})
+	m.keep = func(context.Context, []store.Mark) error { return nil }
+	if err := m.round(t.Context()); err != nil || m.gaps() != nil {
+		t.Errorf("with nothing there: %v, %v", err, m.gaps())
+	}
+	if err := os.MkdirAll(d.State, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.State, "results"), nil, 0o600); err != nil { // no folder: root, too, cannot list it
+		t.Fatal(err)
+	}
+	if err := m.round(t.Context()); err == nil || len(m.gaps()) != 1 || m.gaps()[0].Hint != "" {
+		t.Errorf("%v, %+v", err, m.gaps())
+	}
+	m.unread = fmt.Errorf("list journal: %w", fs.ErrPermission)
+	if g := m.gaps(); len(g) != 1 || !strings.Contains(g[0].Hint, "chgrp -R") {
+		t.Errorf("%+v", g)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -220,8 +219,9 @@ func (w *watcher) workerState() api.WorkerState {
 
 // gaps lists what cannot be read now.
 func (w *watcher) gaps() []metric.Gap {
-	if w.runner == nil {
-		return []metric.Gap{}
+	out := []metric.Gap{}
+	if w.runner != nil {
+		out = append(out, w.runner.Gaps()...)
 	}
-	return slices.Clone(w.runner.Gaps())
+	return append(out, w.marks.gaps()...)
 }

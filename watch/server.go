@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"headroom/agent"
 	"headroom/change"
 	"headroom/fact"
@@ -81,11 +83,21 @@ func (w *watcher) changes() *api.Changes {
 		Allow:  w.o.AllowChanges,
 		Open:   w.open,
 		Facts:  fact.Options{Host: w.o.Host, Version: w.o.Version},
-		Folder: filepath.Join(w.o.Dirs.State, "plans"),
+		Folder: w.plans(),
 		Options: func() change.Options {
 			return change.Options{Journal: change.OpenJournal(w.o.Dirs), Say: w.o.Say, Guard: guard()}
 		},
 	}
+}
+
+// plans is the folder of plans, which the command line has, too; where root made
+// that one and we are not root, one of our own.
+func (w *watcher) plans() string {
+	dir := filepath.Join(w.o.Dirs.State, "plans")
+	if _, err := os.Stat(dir); err == nil && unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+		return w.place.path("plans")
+	}
+	return dir
 }
 
 // guard is the process that takes back what nobody confirms.
