@@ -36,6 +36,12 @@ type Series struct {
 // NewSeries checks and sorts. Labels with an empty value are left out, as
 // Prometheus does.
 func NewSeries(name string, labels []Label) (*Series, error) {
+	return newSeries(name, labels, "")
+}
+
+// newSeries makes a series; text, if it is the key, is used as that, so that
+// both take the room of one.
+func newSeries(name string, labels []Label, text string) (*Series, error) {
 	if name == "" || len(name) > MaxName || !validName(name) {
 		return nil, fmt.Errorf("metric name %.60q: want up to %d of a-z A-Z 0-9 _ :, not a digit first", name, MaxName)
 	}
@@ -57,7 +63,12 @@ func NewSeries(name string, labels []Label) (*Series, error) {
 		}
 	}
 	s := &Series{Name: name, Labels: ls}
-	s.key = writeKey(name, ls)
+	var room [512]byte
+	if key := appendKey(room[:0], name, ls); string(key) == text {
+		s.key = text
+	} else {
+		s.key = string(key)
+	}
 	if len(s.key) > MaxKey {
 		return nil, fmt.Errorf("metric %s: name and labels have %d bytes, at most %d are taken", name, len(s.key), MaxKey)
 	}
@@ -101,35 +112,33 @@ func validName(s string) bool {
 	return true
 }
 
-func writeKey(name string, ls []Label) string {
-	if len(ls) == 0 {
-		return name
-	}
-	var b strings.Builder
-	b.WriteString(name)
+func appendKey(b []byte, name string, ls []Label) []byte {
+	b = append(b, name...)
 	for i, l := range ls {
-		b.WriteByte("{,"[min(i, 1)])
-		b.WriteString(l.Name)
-		b.WriteString(`="`)
-		escape(&b, l.Value)
-		b.WriteByte('"')
+		b = append(b, "{,"[min(i, 1)])
+		b = append(b, l.Name...)
+		b = append(b, `="`...)
+		b = appendEscaped(b, l.Value)
+		b = append(b, '"')
 	}
-	b.WriteByte('}')
-	return b.String()
+	if len(ls) > 0 {
+		b = append(b, '}')
+	}
+	return b
 }
 
-func escape(b *strings.Builder, s string) {
+func appendEscaped(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\\', '"':
-			b.WriteByte('\\')
-			b.WriteByte(c)
+			b = append(b, '\\', c)
 		case '\n':
-			b.WriteString(`\n`)
+			b = append(b, `\n`...)
 		default:
-			b.WriteByte(c)
+			b = append(b, c)
 		}
 	}
+	return b
 }
 
 // ParseSeries reads what Key writes, and what Prometheus' text format writes:
@@ -141,16 +150,17 @@ func ParseSeries(text string) (*Series, error) {
 	name, rest, found := strings.Cut(text, "{")
 	name = strings.TrimSpace(name)
 	if !found {
-		return NewSeries(name, nil)
+		return newSeries(name, nil, text)
 	}
-	var ls []Label
+	var room [8]Label
+	ls := room[:0]
 	for {
 		rest = strings.TrimLeft(rest, " \t")
 		if tail, ok := strings.CutPrefix(rest, "}"); ok {
 			if strings.TrimSpace(tail) != "" {
 				return nil, fmt.Errorf("series %.60q: text after the closing brace", text)
 			}
-			return NewSeries(name, ls)
+			return newSeries(name, ls, text)
 		}
 		label, tail, ok := strings.Cut(rest, "=")
 		if !ok {
@@ -176,6 +186,9 @@ func ParseSeries(text string) (*Series, error) {
 func quoted(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", fmt.Errorf("value is not in double quotes")
+	}
+	if end := strings.IndexAny(s[1:], `"\`) + 1; end > 0 && s[end] == '"' {
+		return s[1:end], s[end+1:], nil
 	}
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {

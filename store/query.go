@@ -15,6 +15,7 @@ import (
 // Bounds of one query's memory.
 const (
 	queryCells = 500_000   // buckets that are worked on at a time
+	queryDays  = 100_000   // the same, where they are days
 	queryMost  = 8_000_000 // values in an answer, before Top
 )
 
@@ -46,7 +47,11 @@ func (s *Store) query(ctx context.Context, q Query) (*Frame, error) {
 	if len(fs)*p.n > queryMost && q.By == nil {
 		return nil, fail.Hint(fail.With(fmt.Errorf("%d series of %d points are too many for one answer", len(fs), p.n), fail.Usage), "ask for a longer step, or for groups")
 	}
-	for chunk := max(1, queryCells/p.n); len(fs) > 0; {
+	cells := queryCells
+	if p.level == levelDay {
+		cells = queryDays
+	}
+	for chunk := max(1, cells/p.n); len(fs) > 0; {
 		n := min(chunk, len(fs))
 		if err := s.chunk(ctx, p, fs[:n], g); err != nil {
 			return nil, err
@@ -109,12 +114,12 @@ func (p *plan) rollUps(ctx context.Context, tx pgx.Tx, ids []int64, to int64, su
 	if p.rate {
 		from = from.AddDate(0, 0, -1)
 	}
-	rows, err := tx.Query(ctx, lean([]string{"", minuteSQL, hourSQL, daySQL}[p.level], p.quantile > 0), ids, from, time.UnixMilli(to+dayMS-1).UTC().Truncate(day))
+	rows, err := tx.Query(ctx, p.sql(), ids, from, time.UnixMilli(to+dayMS-1).UTC().Truncate(day))
 	if err != nil {
 		return err
 	}
 	if p.level == levelDay {
-		return eachDay(rows, func(id int64, b bucket) { sums[id].bucket(b, dayMS) })
+		return daysInOrder(rows, func(id int64, b bucket) { sums[id].bucket(b, dayMS) })
 	}
 	var c coder
 	width := levelWidth[p.level]

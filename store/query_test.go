@@ -235,3 +235,63 @@ func TestReadsWhilePacking(t *testing.T) {
 	close(stop)
 	<-done
 }
+
+// Each function is read with the columns that it needs, at each resolution.
+func TestEachFunctionAtEachResolution(t *testing.T) {
+	c := newClock("2026-03-01 00:00:00")
+	s := openStore(t, base(t, 0), c)
+	start, g := c.now(), series(`level{host="a"}`)
+	var ps []metric.Point
+	for i := range 3 * 24 * 12 { // every 5 minutes: the day's last minute is of more than one kind
+		ps = append(ps, pt(start.Add(time.Duration(i)*5*time.Minute+time.Duration(i%3)*time.Second), float64(i*i%101)+0.5))
+	}
+	n := series(`jobs_total{host="a"}`)
+	var counted []metric.Point
+	for i, p := range ps {
+		counted = append(counted, metric.Point{At: p.At, Value: float64(10*i + i%7)})
+	}
+	c.set(start.Add(3*24*time.Hour + time.Hour))
+	write(t, s, batch(row(g, ps...), row(n, counted...)))
+	maintain(t, s)
+	for _, step := range []time.Duration{10 * time.Minute, time.Hour, 24 * time.Hour} {
+		for fn, of := range map[string]func([]float64) float64{
+			"count": func(v []float64) float64 { return float64(len(v)) },
+			"sum":   sumOf, "avg": func(v []float64) float64 { return sumOf(v) / float64(len(v)) },
+			"min": slices.Min[[]float64], "max": slices.Max[[]float64], "last": func(v []float64) float64 { return v[len(v)-1] },
+			"p50": func(v []float64) float64 { slices.Sort(v); return v[(len(v)-1)/2] },
+		} {
+			if fn == "p50" && step < time.Hour {
+				continue // minutes have no quantiles
+			}
+			f := query(t, s, Query{Match: named("level"), From: start, To: start.Add(72 * time.Hour), Step: step, Func: fn})
+			if f.Resolution == "raw" {
+				t.Errorf("%s by %s is made of points", fn, step)
+			}
+			for i, got := range f.Lines[0].Values {
+				if want := of(within(ps, f.At[i], step)); math.Abs(got-want) > 1e-9*math.Abs(want) && (fn != "p50" || math.Abs(got-want) > 0.021*want) {
+					t.Fatalf("%s by %s, bucket %d: %v, want %v", fn, step, i, got, want)
+				}
+			}
+		}
+		f := query(t, s, Query{Match: named("jobs_total"), From: start, To: start.Add(72 * time.Hour), Step: step, Func: "increase"})
+		if got, want := sumOf(f.Lines[0].Values), counted[len(counted)-1].Value-counted[0].Value; got != want {
+			t.Errorf("increase by %s, made of %s: %v, want %v", step, f.Resolution, got, want)
+		}
+	}
+}
+
+func sumOf(v []float64) (sum float64) {
+	for _, x := range v {
+		sum += x
+	}
+	return sum
+}
+
+func within(ps []metric.Point, at int64, width time.Duration) (out []float64) {
+	for _, p := range ps {
+		if p.At >= at && p.At < at+width.Milliseconds() {
+			out = append(out, p.Value)
+		}
+	}
+	return out
+}

@@ -1,8 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,24 +51,58 @@ const (
 		where series = any($1) and day >= $2 and day < $3 order by series, day`
 )
 
-// lean leaves the sketches out where no quantile is asked for: they are most
-// of what is read.
-func lean(sql string, quantile bool) string {
-	if quantile {
-		return sql
-	}
-	return strings.Replace(strings.Replace(sql, ", sketches from", ", null::bytea[] from", 1), ", sketch from", ", null::bytea from", 1)
+// figures are what roll-ups keep of points: the column of a packed row, and of
+// a day.
+var figures = []struct{ name, packed, day string }{
+	{"sum", "sums", "sum"}, {"min", "mins", "min"}, {"max", "maxs", "max"}, {"last", "lasts", "last"},
+	{"first", "firsts", "first"}, {"increase", "incs", "increase"}, {"sketch", "sketches", "sketch"},
 }
 
-// eachPacked unpacks rows of store_minute or store_hour.
+// needs says whether the answer is made of a figure. Packed, the first value is
+// told by how it differs from the least.
+func (p *plan) needs(figure string) bool {
+	switch figure {
+	case "sum":
+		return p.q.Func == "sum" || p.q.Func == "avg"
+	case "min":
+		return p.q.Func == "min" || p.quantile > 0 || p.rate
+	case "max":
+		return p.q.Func == "max" || p.quantile > 0
+	case "last":
+		return p.q.Func == "last" || p.rate
+	case "sketch":
+		return p.quantile > 0
+	}
+	return p.rate
+}
+
+// sql reads roll-ups, and of them only what the answer is made of: each column
+// of a day costs as much as finding its row. Packed rows come by series and
+// day, days in any order.
+func (p *plan) sql() string {
+	table, columns, order := "store_day", "count", ""
+	if p.level < levelDay {
+		table, columns, order = []string{"", "store_minute", "store_hour"}[p.level], "n, slots, counts", " order by series, day"
+	}
+	for _, f := range figures {
+		switch {
+		case p.level == levelDay && p.needs(f.name):
+			columns += ", " + f.day
+		case p.level < levelDay && (p.needs(f.name) || f.name == "last"): // the others are told by the last
+			columns += ", " + f.packed
+		}
+	}
+	return "select series, day, " + columns + " from headroom." + table + " where series = any($1) and day >= $2 and day < $3" + order
+}
+
+// eachPacked unpacks rows of store_minute or store_hour, of whatever columns
+// were asked for.
 func eachPacked(rows pgx.Rows, c *coder, width int64, f func(series int64, day time.Time, bs []bucket)) error {
 	var id int64
 	var d time.Time
 	var p packed
-	into := []any{&id, &d, &p.n, &p.slots, &p.counts, &p.sums, &p.mins, &p.maxs, &p.lasts, &p.firsts, &p.incs}
-	if width == hourMS {
-		into = append(into, &p.sketches)
-	}
+	into := targets(rows, map[string]any{"series": &id, "day": &d, "n": &p.n, "slots": &p.slots, "counts": &p.counts, "sums": &p.sums, "mins": &p.mins,
+		"maxs": &p.maxs, "lasts": &p.lasts, "firsts": &p.firsts, "incs": &p.incs, "sketches": &p.sketches})
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		if p.n < 0 || p.n > int(dayMS/width) {
 			return fmt.Errorf("read the day %s of series %d: %d buckets: %w", d.Format(time.DateOnly), id, p.n, errPacked)
@@ -82,15 +117,28 @@ func eachPacked(rows pgx.Rows, c *coder, width int64, f func(series int64, day t
 	return err
 }
 
-// eachDay reads rows of store_day.
+// targets are where the columns of rows go, by their names.
+func targets(rows pgx.Rows, of map[string]any) (into []any) {
+	for _, column := range rows.FieldDescriptions() {
+		into = append(into, of[column.Name])
+	}
+	return into
+}
+
+// eachDay reads rows of store_day, of whatever columns were asked for.
 func eachDay(rows pgx.Rows, f func(series int64, b bucket)) error {
 	var id int64
 	var d, end time.Time
 	var b bucket
 	var first, inc *float64
 	var sk []byte
-	_, err := pgx.ForEachRow(rows, []any{&id, &d, &b.count, &b.sum, &b.min, &b.max, &b.last, &end, &first, &inc, &sk}, func() error {
-		b.at, b.end, b.first, b.inc, b.sk = d.UnixMilli(), end.UnixMilli(), b.last, 0, nil
+	into := targets(rows, map[string]any{"series": &id, "day": &d, "count": &b.count, "sum": &b.sum, "min": &b.min, "max": &b.max, "last": &b.last,
+		"last_at": &end, "first": &first, "increase": &inc, "sketch": &sk})
+	_, err := pgx.ForEachRow(rows, into, func() error {
+		b.at, b.end, b.first, b.inc, b.sk = d.UnixMilli(), 0, b.last, 0, nil
+		if !end.IsZero() {
+			b.end = end.UnixMilli()
+		}
 		if first != nil && inc != nil {
 			b.first, b.inc = *first, *inc
 		}
@@ -102,4 +150,23 @@ func eachDay(rows pgx.Rows, f func(series int64, b bucket)) error {
 		return err
 	})
 	return err
+}
+
+// daysInOrder reads rows of store_day that come in any order, and gives out
+// each series' days as they rise: sorting here costs less than in the server.
+func daysInOrder(rows pgx.Rows, f func(series int64, b bucket)) error {
+	days := map[int64][]bucket{}
+	if err := eachDay(rows, func(id int64, b bucket) { days[id] = append(days[id], b) }); err != nil {
+		return err
+	}
+	byTime := func(a, b bucket) int { return cmp.Compare(a.at, b.at) }
+	for id, bs := range days {
+		if !slices.IsSortedFunc(bs, byTime) {
+			slices.SortFunc(bs, byTime)
+		}
+		for _, b := range bs {
+			f(id, b)
+		}
+	}
+	return nil
 }
