@@ -138,7 +138,7 @@ func checkFree(j *Journal) error {
 
 func applyLocked(ctx context.Context, w host.Writer, p *Plan, o Options, hold bool) (Result, error) {
 	crash.At("change.checked")
-	l, err := o.Journal.create(time.Now(), Record{Type: recPlan, Format: journalFormat, Plan: p, Confirm: o.ConfirmWithin, Hold: hold})
+	l, err := o.Journal.create(time.Now(), Record{Type: recPlan, Format: journalFormat, Plan: p, Confirm: o.ConfirmWithin, Hold: hold, Boot: bootID(w)})
 	if err != nil {
 		return Result{}, err
 	}
@@ -191,6 +191,9 @@ func (r *run) finish(res *Result, hold bool) (Phase, error) {
 	if d := r.o.ConfirmWithin; d > 0 {
 		by := time.Now().UTC().Add(d)
 		rec.ConfirmBy, res.ConfirmBy, phase = &by, by, Awaiting
+		if err := r.remember(&rec, res); err != nil {
+			return "", err
+		}
 	}
 	crash.At("change.before-applied")
 	if err := r.log.add(rec); err != nil {

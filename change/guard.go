@@ -46,6 +46,22 @@ func (r *run) arm(ctx context.Context) (*guard, error) {
 	if r.o.ConfirmWithin <= 0 {
 		return nil, nil
 	}
+	c, err := r.guardCmd()
+	if err != nil {
+		return nil, fmt.Errorf("start the guard: %w", err)
+	}
+	if r.ownUnit() {
+		if err := r.armUnit(ctx, c); err == nil || ctx.Err() != nil {
+			return nil, err
+		} else {
+			r.o.say("the guard could not be made a service of systemd, so it is a process of its own: %v", err)
+		}
+	}
+	return r.armChild(ctx, c)
+}
+
+// armChild is arm where the guard is a detached child.
+func (r *run) armChild(ctx context.Context, c host.Cmd) (*guard, error) {
 	aliveR, aliveW, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the guard: %w", err)
@@ -55,7 +71,7 @@ func (r *run) arm(ctx context.Context) (*guard, error) {
 		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), aliveR.Close(), aliveW.Close())
 	}
 	defer armedR.Close()
-	pid, err := r.startGuard(aliveR, armedW)
+	pid, err := r.startGuard(c, aliveR, armedW)
 	_, _ = aliveR.Close(), armedW.Close()
 	if err == nil {
 		err = awaitArmed(ctx, armedR)
@@ -70,17 +86,15 @@ func (r *run) arm(ctx context.Context) (*guard, error) {
 	return &guard{aliveW}, nil
 }
 
-func (r *run) startGuard(extra ...*os.File) (pid int, err error) {
-	var c host.Cmd
+func (r *run) guardCmd() (host.Cmd, error) {
 	if r.o.Guard != nil {
-		c = *r.o.Guard
-	} else {
-		self, err := os.Executable()
-		if err != nil {
-			return 0, err
-		}
-		c = host.Cmd{Argv: []string{self, "guard"}, Env: os.Environ()}
+		return *r.o.Guard, nil
 	}
+	self, err := os.Executable()
+	return host.Cmd{Argv: []string{self, "guard"}, Env: os.Environ()}, err
+}
+
+func (r *run) startGuard(c host.Cmd, extra ...*os.File) (pid int, err error) {
 	c.Argv = append(append([]string{}, c.Argv...), r.log.id)
 	c.Detach, c.Extra = true, extra
 	x, err := c.Start()
@@ -116,11 +130,10 @@ func awaitArmed(ctx context.Context, f *os.File) error {
 // before it was done, or ctx ended.
 func Guard(ctx context.Context, w host.Writer, id string, o Options) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
-	alive, armed := os.NewFile(guardAliveFD, "alive"), os.NewFile(guardArmedFD, "armed")
-	if st, err := alive.Stat(); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
-		return fail.With(errors.New("guard: it is started by `headroom apply --confirm-within`, not by hand"), fail.Usage)
+	lead, err := leaderOf(o.Parent)
+	if err != nil {
+		return err
 	}
-	parent := os.Getppid()
 	e, err := o.Journal.Get(id)
 	if err == nil && e.Plan == nil {
 		err = fmt.Errorf("guard %s: its journal cannot be read", id)
@@ -129,18 +142,16 @@ func Guard(ctx context.Context, w host.Writer, id string, o Options) error {
 		err = e.Plan.here(ctx, w)
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(armed, strings.ReplaceAll(err.Error(), "\n", " "))
-		return err
+		return errors.Join(err, lead.ready(err))
 	}
 	if c, ok := w.(interface{ Close() }); ok {
 		c.Close() // an idle connection would not survive a restart of the server
 	}
 	crash.At("change.guard-ready")
-	if _, err := fmt.Fprintln(armed, guardArmed); err != nil {
+	if err := lead.ready(nil); err != nil {
 		return fmt.Errorf("guard %s: %w", id, err)
 	}
-	_ = armed.Close()
-	why := watch(ctx, o.Journal, e, alive, parent)
+	why := watch(ctx, o.Journal, e, lead)
 	if why == "" {
 		return nil
 	}
@@ -148,16 +159,40 @@ func Guard(ctx context.Context, w host.Writer, id string, o Options) error {
 	return guardBack(w, id, o, why)
 }
 
+// leaderOf finds the process that applies the change: by its name, or at the
+// other end of the pipes that it handed down.
+func leaderOf(parent string) (*leader, error) {
+	if parent != "" {
+		return leaderByID(parent)
+	}
+	alive, armed := os.NewFile(guardAliveFD, "alive"), os.NewFile(guardArmedFD, "armed")
+	if st, err := alive.Stat(); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
+		return nil, fail.With(errors.New("guard: it is started by `headroom apply --confirm-within`, not by hand"), fail.Usage)
+	}
+	pid := os.Getppid()
+	l := &leader{pid: pid, gone: make(chan struct{}), is: func() bool { return os.Getppid() == pid }}
+	l.ready = func(why error) error {
+		line := guardArmed
+		if why != nil {
+			line = strings.ReplaceAll(why.Error(), "\n", " ")
+		}
+		_, err := fmt.Fprintln(armed, line)
+		return errors.Join(err, armed.Close())
+	}
+	go func() { _, _ = io.Copy(io.Discard, alive); close(l.gone) }()
+	return l, nil
+}
+
 // watch returns when the change is settled, with "", or must be taken back,
 // with the reason.
-func watch(ctx context.Context, j *Journal, e Entry, alive *os.File, parent int) string {
-	gone := make(chan struct{})
-	go func() { _, _ = io.Copy(io.Discard, alive); close(gone) }()
+func watch(ctx context.Context, j *Journal, e Entry, lead *leader) string {
+	gone := lead.gone
 	tick := time.NewTicker(guardPoll)
 	defer tick.Stop()
 	hung := time.After(e.Confirm + guardApply)
 	var over <-chan time.Time // runs by the monotonic clock, whatever happens to the other
 	died := false
+	seen, read := arrivals{j: j}, reader{j: j, id: e.ID}
 	for {
 		select {
 		case <-ctx.Done():
@@ -165,27 +200,34 @@ func watch(ctx context.Context, j *Journal, e Entry, alive *os.File, parent int)
 		case <-over:
 			return "it was not confirmed in time"
 		case <-hung:
-			if os.Getppid() == parent {
-				_ = syscall.Kill(parent, syscall.SIGKILL)
+			if lead.is() {
+				_ = syscall.Kill(lead.pid, syscall.SIGKILL)
 			}
 			return "applying it took too long"
 		case <-gone:
 			died, gone = true, nil
 		case <-tick.C:
 		}
-		now, err := j.Get(e.ID)
+		now, err := read.entry()
 		if err != nil {
 			continue
 		}
+		if now.confirmed() {
+			return "" // whatever came after is somebody else's to end
+		}
 		switch now.Phase {
 		case Begun, Applying, Reverting:
-			if died {
+			if died && now.ConfirmBy.IsZero() {
 				return "the process that applied it died"
+			}
+			if busy, err := j.held(); died && err == nil && !busy {
+				return "the process that confirmed it died"
 			}
 		case Awaiting:
 			if over == nil {
 				over = time.After(min(time.Until(now.ConfirmBy), e.Confirm))
 			}
+			seen.look(now)
 		default:
 			return ""
 		}
@@ -226,32 +268,18 @@ func guardBack(w host.Writer, id string, o Options, why string) error {
 	}
 }
 
-// Confirm keeps a change that was applied with ConfirmWithin. Too late is an
-// error: it is being taken back then.
-func Confirm(ctx context.Context, id string, o Options) (Result, error) {
-	wait, stop := context.WithTimeout(ctx, 5*time.Second)
-	defer stop()
-	l, err := o.Journal.await(wait, "confirm "+id)
-	if err != nil {
-		return Result{}, err
+// reader reads one change's file again only when it has grown.
+type reader struct {
+	j    *Journal
+	id   string
+	last Entry
+}
+
+func (r *reader) entry() (Entry, error) {
+	st, err := os.Stat(r.j.file(r.id))
+	if err != nil || r.last.ID != "" && st.Size() == r.last.size {
+		return r.last, err
 	}
-	defer l.release()
-	e, err := o.Journal.Get(id)
-	if err != nil {
-		return Result{}, err
-	}
-	switch {
-	case e.Phase == Applied:
-		return Result{ID: id, Phase: Applied, Notes: []string{"nothing to do: change " + id + " is confirmed already"}}, nil
-	case e.Phase != Awaiting:
-		return Result{}, fmt.Errorf("confirm %s: it does not wait for it: it is %s", id, e.Phase)
-	case time.Now().After(e.ConfirmBy):
-		return Result{}, fail.Hint(fmt.Errorf("confirm %s: too late, it is taken back since %s", id, e.ConfirmBy.Format(time.RFC3339)), "apply it again")
-	}
-	crash.At("change.confirm-before-record")
-	if err := o.Journal.append(id, Record{Type: recConfirmed}); err != nil {
-		return Result{}, err
-	}
-	crash.At("change.confirm-recorded")
-	return Result{ID: id, Phase: Applied}, nil
+	r.last, err = r.j.Get(r.id)
+	return r.last, err
 }

@@ -59,7 +59,10 @@ type Entry struct {
 	At        time.Time
 	Confirm   time.Duration // asked for with --confirm-within; 0: none
 	ConfirmBy time.Time     // when it is taken back; zero if not applied or not asked for
+	Port      uint16        // to which a new connection must be seen before it is confirmed; 0: none
+	known     []string      // connections that there were when it was applied
 	Hold      bool
+	Boot      string // boot id when it was begun; "" if it is not known
 	Records   []Record
 	// Damage lists records that could not be read, with the reason. The file
 	// is left as it is.
@@ -156,6 +159,7 @@ func (e *Entry) take(r Record) {
 			return
 		}
 		e.Plan, e.At, e.Confirm, e.Hold, e.Phase = r.Plan, r.At, r.Confirm, r.Hold, Begun
+		e.Boot = r.Boot
 	case recStarted, recDone:
 		e.Phase = Applying
 	case recApplied:
@@ -164,7 +168,7 @@ func (e *Entry) take(r Record) {
 			e.Phase = Holding
 		}
 		if r.ConfirmBy != nil {
-			e.Phase, e.ConfirmBy = Awaiting, *r.ConfirmBy
+			e.Phase, e.ConfirmBy, e.Port, e.known = Awaiting, *r.ConfirmBy, r.Port, r.Known
 		}
 	case recConfirmed:
 		e.Phase = Applied

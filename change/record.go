@@ -25,6 +25,7 @@ const (
 	recReverted  = "reverted"  // all is as before; written twice
 	recFailed    = "failed"    // it could not be brought back; see Note
 	recRecovered = "recovered" // found by Recover, which goes on from here
+	recOverwrote = "overwrote" // somebody else's edit; Found holds it
 	recAbandoned = "abandoned" // given up by the user; written twice
 )
 
@@ -37,11 +38,19 @@ type Record struct {
 	Note string    `json:"note,omitempty"`
 	// ConfirmBy is when the guard takes the change back (applied).
 	ConfirmBy *time.Time `json:"confirm_by,omitempty"`
+	// Of a change that may cut off (applied): the TCP port to which a new
+	// connection must be seen, and those that there were.
+	Port  uint16   `json:"port,omitempty"`
+	Known []string `json:"known,omitempty"`
+	// Found is what somebody else had made of the step's object when it was
+	// taken back all the same (overwrote).
+	Found *State `json:"found,omitempty"`
 	// Of the plan record:
 	Format  int           `json:"format,omitempty"`
 	Plan    *Plan         `json:"plan,omitempty"`
 	Confirm time.Duration `json:"confirm,omitempty"` // must be confirmed within
 	Hold    bool          `json:"hold,omitempty"`    // lasts only as long as the process that applied it
+	Boot    string        `json:"boot,omitempty"`    // the kernel's boot id: tells whether the machine was restarted since
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -168,6 +168,9 @@ func recoverOne(ctx context.Context, w host.Writer, e Entry, o Options, why stri
 // else changed since is left alone, and told.
 func backUnasked(ctx context.Context, w host.Writer, e Entry, o Options, why string) (Result, error) {
 	a, err := findApart(ctx, w, e)
+	if err == nil {
+		err = o.Journal.overRules(ctx, w, e, &a)
+	}
 	if err != nil {
 		return Result{ID: e.ID, Phase: e.Phase}, err
 	}

@@ -37,6 +37,9 @@ type Options struct {
 	// Argv. It must end in a call of Guard. nil: this very program with
 	// "guard", in its own environment.
 	Guard *host.Cmd
+	// Parent names the process that applies, for a Guard that systemd started:
+	// "PID:START", its number and its start from /proc/PID/stat.
+	Parent string
 	// Say, if given, is told in one line each what is being done.
 	Say func(string)
 }
@@ -56,6 +59,8 @@ type Result struct {
 	ConfirmBy time.Time // Awaiting: when it is taken back
 	// Notes are things worth telling that are no errors.
 	Notes []string
+	// Port is where a new connection must be seen before it is confirmed; 0: none.
+	Port uint16
 }
 
 // undoLimit is how long taking a change back may take in all. It does not end
@@ -228,6 +233,7 @@ func (r *run) backOne(ctx context.Context, s PlannedStep, again bool) (did bool,
 type apart struct {
 	moved map[int][]MovedRow // steps whose object somebody else changed since
 	gone  map[int][]MovedRow // steps whose object is not there any more
+	boot  map[int]bool       // steps whose object was made anew when the machine started
 	// forsake says that the user gives up what is gone.
 	forsake bool
 }
@@ -260,6 +266,10 @@ func (r *run) takeBack(ctx context.Context, why string, a apart) (Phase, error) 
 		for i := range m {
 			leave[i] = true
 		}
+	}
+	for i := range a.boot {
+		leave[i] = true
+		r.notes = append(r.notes, r.steps[i].Step.Object()+" is left as it was loaded when the machine started")
 	}
 	err := r.back(ctx, leave)
 	if len(a.rows()) > 0 {

@@ -21,6 +21,7 @@ func (a *app) apply() *cobra.Command {
 	var m machine
 	var accept []string
 	var within time.Duration
+	var port uint16
 	c := &cobra.Command{
 		Use:   "apply PLAN",
 		Short: "Do exactly what a plan shows, verified, with the way back on disk first",
@@ -32,7 +33,10 @@ taken back.
 If the machine moved since the plan was made, nothing is done (exit 4, with the
 difference). A restart of the server needs --accept restart. With
 --confirm-within, a separate process takes the change back unless "headroom
-confirm" comes in time, even if this terminal is gone.
+confirm" comes in time, even if this terminal is gone. A change that may cut you
+off (firewall rules) is always applied so, within 2 minutes if you say nothing,
+and confirming it wants a new connection to have come in from outside: to the
+port of your SSH session or server, or to --confirm-port.
 
 Exit status: 0 applied, or nothing to do; 4 the machine moved; 5 another change
 is running; 6 failed and taken back; 7 failed and NOT taken back.`,
@@ -47,12 +51,13 @@ is running; 6 failed and taken back; 7 failed and NOT taken back.`,
 			if err := knownRisks(accept, change.AcceptRestart); err != nil {
 				return err
 			}
-			return a.runApply(c.Context(), &m, args[0], accept, within)
+			return a.runApply(c.Context(), &m, args[0], accept, within, port)
 		},
 	}
 	m.flags(c, false)
 	c.Flags().StringSliceVar(&accept, "accept", nil, "take a risk by name: restart")
 	c.Flags().DurationVar(&within, "confirm-within", 0, "take the change back by itself unless confirmed within this time, e.g. 2m")
+	c.Flags().Uint16Var(&port, "confirm-port", 0, "TCP port that a new connection must come in to before a firewall change is confirmed (default: that of SSH)")
 	return c
 }
 
@@ -106,7 +111,7 @@ func (m *machine) guard() *host.Cmd {
 
 func (a *app) progress(line string) { fmt.Fprintln(a.err, "  "+line) }
 
-func (a *app) runApply(ctx context.Context, m *machine, arg string, accept []string, within time.Duration) error {
+func (a *app) runApply(ctx context.Context, m *machine, arg string, accept []string, within time.Duration, port uint16) error {
 	p, err := loadPlan(arg)
 	if err != nil {
 		return err
@@ -117,7 +122,7 @@ func (a *app) runApply(ctx context.Context, m *machine, arg string, accept []str
 		return err
 	}
 	defer h.Close()
-	o.ConfirmWithin = within
+	o.ConfirmWithin, o.ConfirmPort = within, confirmPort(h, port)
 	res, err := change.Apply(ctx, h, p, o)
 	if err != nil {
 		return a.moved(err)
@@ -126,8 +131,7 @@ func (a *app) runApply(ctx context.Context, m *machine, arg string, accept []str
 	case "":
 		fmt.Fprintln(a.out, "nothing to do: all is already so")
 	case change.Awaiting:
-		fmt.Fprintf(a.out, "applied and verified as change %s\ntaken back at %s unless you run: headroom confirm %s\n",
-			res.ID, res.ConfirmBy.Local().Format("15:04:05"), res.ID)
+		a.awaiting(res)
 	default:
 		fmt.Fprintf(a.out, "applied and verified as change %s\ntake it back any time with: headroom revert %s\n", res.ID, res.ID)
 	}
@@ -163,30 +167,6 @@ func (a *app) notes(res change.Result) {
 	for _, n := range res.Notes {
 		fmt.Fprintln(a.out, n)
 	}
-}
-
-func (a *app) confirm() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "confirm CHANGE",
-		Short:   "Keep a change that was applied with --confirm-within",
-		Long:    "Keeps a change that would otherwise take itself back. Run it from a new connection: that you can is the proof that the machine still answers.",
-		Example: "  headroom confirm 20261120-7f3a",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			dirs, err := host.OwnDirs()
-			if err != nil {
-				return err
-			}
-			res, err := change.Confirm(c.Context(), args[0], change.Options{Journal: change.OpenJournal(dirs)})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.out, "confirmed: change %s stays; take it back any time with: headroom revert %s\n", res.ID, res.ID)
-			a.notes(res)
-			return nil
-		},
-	}
-	return c
 }
 
 func (a *app) revert() *cobra.Command {
@@ -239,23 +219,4 @@ func (a *app) runRevert(ctx context.Context, m *machine, id string, accept []str
 	}
 	a.notes(res)
 	return nil
-}
-
-func (a *app) guard() *cobra.Command {
-	var m machine
-	c := &cobra.Command{
-		Use: "guard CHANGE", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "The process that takes an unconfirmed change back; started by apply --confirm-within",
-		RunE: func(c *cobra.Command, args []string) error {
-			dirs, err := host.OwnDirs()
-			if err != nil {
-				return err
-			}
-			h := m.open(a)
-			defer h.Close()
-			return change.Guard(c.Context(), h, args[0], change.Options{Journal: change.OpenJournal(dirs)})
-		},
-	}
-	m.flags(c, false)
-	return c
 }

@@ -250,8 +250,8 @@ func (a *API) confirmChange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.alter(w, r, e.Plan, c, func(ctx context.Context, _ *host.Local, o change.Options) (change.Result, error) {
-		return change.Confirm(ctx, e.ID, o)
+	return a.alter(w, r, e.Plan, c, func(ctx context.Context, h *host.Local, o change.Options) (change.Result, error) {
+		return change.Confirm(ctx, h, e.ID, o)
 	})
 }
 

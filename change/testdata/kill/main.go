@@ -40,6 +40,7 @@ func run(args []string) error {
 		}
 		o.ConfirmWithin = d
 	}
+	o.ConfirmUnseen = os.Getenv("KILL_UNSEEN") != ""
 	ctx := context.Background()
 	switch args[0] {
 	case "apply", "hold":
@@ -71,7 +72,7 @@ func run(args []string) error {
 		_, err := change.Revert(ctx, w, args[1], o)
 		return err
 	case "confirm":
-		_, err := change.Confirm(ctx, args[1], o)
+		_, err := change.Confirm(ctx, w, args[1], o)
 		return err
 	case "guard":
 		return change.Guard(ctx, w, args[1], o)
