@@ -63,6 +63,10 @@ type Wire struct {
 	A, B   End
 	MTU    int // bytes; 0 is the kernel's 1500
 	Queues int // of sending and receiving on either end; 0 is 1
+	// Poll has both ends take packets in as a network card does (NAPI, with
+	// GRO), on the CPU that sends unless "threaded" is set (SetDevice). Without
+	// it they arrive as from a software device.
+	Poll bool
 }
 
 // Between is the usual wire: 10.99.0.1/24 and fd00:99::1/64 on a's end veth0,
@@ -114,10 +118,15 @@ func join(a, b *Namespace, w Wire) error {
 			return err
 		}
 	}
-	if err := a.know(w.A, b, w.B, macA, macB); err != nil {
+	if w.Poll {
+		if err := errors.Join(a.on(w.A, poll), b.on(w.B, poll)); err != nil {
+			return err
+		}
+	}
+	if err := a.know(w.A, Device{MAC: [6]byte(macA), Far: [6]byte(macB), Peer: b, Polled: w.Poll}, w.B); err != nil {
 		return err
 	}
-	return b.know(w.B, a, w.A, macB, macA)
+	return b.know(w.B, Device{MAC: [6]byte(macB), Far: [6]byte(macA), Peer: a, Polled: w.Poll}, w.A)
 }
 
 // on runs f inside with the device of one end.
@@ -198,16 +207,17 @@ func (n *Namespace) answers(e End) error {
 }
 
 // know tells one end where the other is, and keeps whose it is.
-func (n *Namespace) know(near End, far *Namespace, other End, mac, to net.HardwareAddr) error {
+func (n *Namespace) know(near End, d Device, other End) error {
 	return n.on(near, func(l netlink.Link) error {
 		for _, p := range other.Addrs {
-			err := netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: p.Addr().AsSlice(), HardwareAddr: to})
+			err := netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: p.Addr().AsSlice(), HardwareAddr: d.Far[:]})
 			if err != nil {
 				return fmt.Errorf("tell %s where %s is: %w", near.Name, p.Addr(), err)
 			}
 		}
 		n.mu.Lock()
-		n.links = append(n.links, Device{Name: near.Name, Index: l.Attrs().Index, MAC: [6]byte(mac), Far: [6]byte(to), Peer: far})
+		d.Name, d.Index = near.Name, l.Attrs().Index
+		n.links = append(n.links, d)
 		n.mu.Unlock()
 		return nil
 	})

@@ -254,3 +254,24 @@ func TestEnclosed(t *testing.T) {
 		t.Error("no namespace is enclosed")
 	}
 }
+
+func TestSetDevice(t *testing.T) {
+	a, b := fresh(t), fresh(t)
+	if err := netns.Join(a, b, netns.Between()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetDevice("veth0", "mtu", "1400"); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[*netns.Namespace]string{a: "mtu 1500", b: "mtu 1400"} {
+		out, err := n.Run(t.Context(), host.Cmd{Argv: []string{"ip", "link", "show", "veth0"}}, 1<<12)
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("want %s: %s, %v", want, out, err)
+		}
+	}
+	for _, bad := range [][2]string{{"veth0", "../../../kernel/profiling"}, {"veth0", "/mtu"}, {"eth0", "mtu"}, {"veth0", "nothing"}} {
+		if err := b.SetDevice(bad[0], bad[1], "1"); err == nil {
+			t.Errorf("%v was set", bad)
+		}
+	}
+}
