@@ -1,0 +1,246 @@
+package fwproof
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"headroom/engine/packet"
+	"headroom/engine/ruleset"
+)
+
+// Intent is what the new rules leave out on purpose.
+type Intent struct {
+	// Ports are those that this machine's clients take; replies to others may
+	// be refused.
+	Ports ruleset.Range
+	// Peers, by UDP port, are the only ones whose answers are taken.
+	Peers map[uint16][]ruleset.AddrRange
+}
+
+func (p *proof) judge(ctx context.Context) error {
+	var wider []Difference
+	var at []int
+	for i, c := range p.talk {
+		for k, s := range c.Steps {
+			if !p.free[i][k] {
+				continue
+			}
+			was, is := p.was[i][k], p.is[i][k]
+			if was {
+				p.rep.Accepted++
+			}
+			if was == is {
+				continue
+			}
+			d := Difference{Packet: s.String(), About: c.About, New: is, step: s}
+			for _, b := range c.Steps[:k] {
+				d.Before = append(d.Before, b.String())
+			}
+			if is {
+				wider, at = append(wider, d), append(at, i)
+				continue
+			}
+			if name, meaning := p.lost(c, k); name != "" {
+				p.group(name, false, meaning, d)
+			} else {
+				d.Why = "the old rules let it pass, the new ones refuse it"
+				p.rep.Unexpected = append(p.rep.Unexpected, d)
+			}
+		}
+	}
+	return p.histories(ctx, wider)
+}
+
+func (p *proof) group(name string, wider bool, meaning string, d Difference) {
+	i := slices.IndexFunc(p.rep.Groups, func(g Group) bool { return g.Name == name })
+	if i < 0 {
+		i = len(p.rep.Groups)
+		p.rep.Groups = append(p.rep.Groups, Group{Name: name, Wider: wider, Meaning: meaning, Example: d.Packet})
+	}
+	p.rep.Groups[i].Count++
+}
+
+// lost explains a packet that only the old rules let pass; "" if nothing does.
+func (p *proof) lost(c Conversation, k int) (name, meaning string) {
+	s, in := c.Steps[k], p.in.Intent
+	switch {
+	case s.Note == simultaneous:
+		return simultaneous, "A connection that both sides open at the same moment is refused: a SYN is taken for a new connection."
+	case s.Proto == packet.ICMP && (s.Type == 4 || s.Type == 5), s.Proto == packet.ICMPv6 && s.Type == 137:
+		return "redirect, source quench", "ICMP redirects and source quench about a known flow are refused: they cannot be told from forged ones, and no host should obey them."
+	case k == 0:
+		return "", ""
+	case s.Proto == packet.UDP && s.Out == "" && !(s.DstPort == s.SrcPort && p.named[s.SrcPort]) && (uint64(s.DstPort) < in.Ports.Lo || uint64(s.DstPort) > in.Ports.Hi) && answers(c, k):
+		return "answer to an odd port", fmt.Sprintf("UDP answers to ports outside of %d-%d are refused, but for the own port of a service that a rule names: a client that takes such a port itself (ntpd: 123) needs its peers named, e.g. peer.123=10.0.0.3.", in.Ports.Lo, in.Ports.Hi)
+	case s.Proto == packet.UDP && s.In != "" && s.Out != "" && s.DstPort < 1024 && !(s.DstPort == s.SrcPort && p.named[s.SrcPort]) && answers(c, k):
+		return "answer to an odd port behind", "UDP answers to ports below 1024 of machines behind this one are refused, but for the own port of a service that a rule names."
+	case s.Proto == packet.UDP && s.Out == "" && in.otherPeer(s) && answers(c, k):
+		return "answer of another peer", "UDP answers of others than the named peers are refused."
+	case s.Proto != packet.TCP && s.Proto != packet.UDP && s.Proto != packet.ICMP && s.Proto != packet.ICMPv6 && answers(c, k):
+		return "answer of another protocol", "Answers of protocols other than TCP, UDP and ICMP pass only where a rule names the protocol."
+	}
+	return "", ""
+}
+
+func (in Intent) otherPeer(s Step) bool {
+	if len(in.Peers) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(in.Peers[s.SrcPort], func(r ruleset.AddrRange) bool {
+		return r.Lo.Compare(s.Src) <= 0 && s.Src.Compare(r.Hi) <= 0
+	})
+}
+
+// answers says whether a step is the reverse of an earlier one.
+func answers(c Conversation, k int) bool {
+	s := c.Steps[k]
+	return slices.ContainsFunc(c.Steps[:k], func(b Step) bool {
+		return b.Src == s.Dst && b.Dst == s.Src && b.SrcPort == s.DstPort && b.DstPort == s.SrcPort && b.Proto == s.Proto
+	})
+}
+
+// histories finds out which of the packets that only the new rules let pass
+// the old ones let pass, too, after others.
+func (p *proof) histories(ctx context.Context, wider []Difference) error {
+	var tries []Conversation
+	var of []int
+	for i, d := range wider {
+		for _, h := range p.before(d.step) {
+			tries, of = append(tries, Conversation{d.About, h}), append(of, i)
+		}
+	}
+	got, err := p.old.playAll(ctx, tries)
+	if err != nil {
+		return err
+	}
+	explained := make([]bool, len(wider))
+	for n, passed := range got {
+		if passed[len(passed)-1] {
+			explained[of[n]] = true
+		}
+	}
+	for i, d := range wider {
+		if !explained[i] {
+			d.Why = "the new rules let it pass; the old ones never do, whatever went before"
+			p.rep.Unexpected = append(p.rep.Unexpected, d)
+			continue
+		}
+		name, meaning := widening(d.step)
+		p.group(name, true, meaning, d)
+	}
+	return nil
+}
+
+// before lists conversations that end in a packet, after which connection
+// tracking may take it for a part of them.
+func (p *proof) before(s Step) (out [][]Step) {
+	switch s.Proto {
+	case packet.TCP:
+		return handshakes(s)
+	case packet.ICMP, packet.ICMPv6:
+		if isError(s.Packet) {
+			return p.quotes(s)
+		}
+		for ask, reply := range requests[s.Proto] {
+			if reply == s.Type {
+				q := s.Reply(0)
+				q.Type = ask
+				out = append(out, []Step{s.back(q), s})
+			}
+		}
+		return append(out, []Step{s, s})
+	}
+	back := s.back(s.Reply(0))
+	return append(out, []Step{back, s}, []Step{s, back, s})
+}
+
+// handshakes are the ways to have a connection that a segment belongs to.
+func handshakes(s Step) [][]Step {
+	at := func(flags uint8, mine bool, seq, ack uint32) Step {
+		p := s.Packet
+		p.Flags, p.Payload, p.Size, p.Seq, p.Ack = flags, nil, 0, seq, ack
+		if mine {
+			x := s
+			x.Packet, x.Cut = p, false
+			return x
+		}
+		p.Src, p.Dst, p.SrcPort, p.DstPort = p.Dst, p.Src, p.DstPort, p.SrcPort
+		return s.back(p)
+	}
+	seq, ack := s.Seq, s.Ack
+	if ack == 0 {
+		ack = seqB + 1
+	}
+	const syn, both = packet.SYN, packet.SYN | packet.ACK
+	return [][]Step{
+		{at(syn, true, seq-1, 0), at(both, false, ack-1, seq), at(packet.ACK, true, seq, ack), s},
+		{at(syn, false, ack-1, 0), at(both, true, seq-1, ack), at(packet.ACK, false, ack, seq), s},
+		{at(syn, false, ack-1, 0), s},
+		{at(syn, true, seq-1, 0), s},
+	}
+}
+
+// quotes are conversations that an ICMP error can be about: the packet that it
+// quotes itself, and others that the old rules let out to where it came from.
+func (p *proof) quotes(s Step) (out [][]Step) {
+	for i, c := range p.talk {
+		if len(out) >= 6 {
+			break
+		}
+		for k, sent := range c.Steps {
+			if !p.was[i][k] || sent.Src != s.Dst || isError(sent.Packet) || sent.In != s.Out && s.Out != "lo" || sent.Out != s.In && s.Out != "lo" {
+				continue
+			}
+			e, err := sent.Error(s.Src, s.Type, s.Code, s.Rest)
+			if err != nil {
+				continue
+			}
+			x := s
+			x.Packet = e
+			out = append(out, append(slices.Clone(c.Steps[:k+1]), x))
+			break
+		}
+	}
+	return append(out, p.made(s)...)
+}
+
+// made are flows of our own that the error may be about: a web page fetched or
+// served.
+func (p *proof) made(s Step) (out [][]Step) {
+	for _, port := range []uint16{80, 53, 22} {
+		for _, proto := range []uint8{packet.TCP, packet.UDP} {
+			q := packet.Packet{Src: s.Dst, Dst: s.Src, Proto: proto, SrcPort: 40000, DstPort: port, Flags: packet.SYN, Seq: seqA, Size: 60}
+			if !q.Src.IsValid() || q.Dst == (netip.Addr{}) {
+				continue
+			}
+			e, err := q.Error(s.Src, s.Type, s.Code, s.Rest)
+			if err != nil {
+				continue
+			}
+			x := s
+			x.Packet = e
+			out = append(out, []Step{s.back(q), x})
+		}
+	}
+	return out
+}
+
+// widening names why a packet that the old rules take only as part of a
+// conversation passes without one.
+func widening(s Step) (name, meaning string) {
+	switch {
+	case s.Proto == packet.TCP:
+		return "TCP without a connection", "TCP segments other than the opening one pass without a connection: the target's own TCP answers them with a reset, a scan with ACK sees that the host is there."
+	case s.Proto == packet.UDP && s.SrcPort >= 1024:
+		return "unsolicited UDP", "UDP passes where an answer could be."
+	case s.Proto == packet.UDP:
+		return fmt.Sprintf("unsolicited UDP from port %d", s.SrcPort), fmt.Sprintf("UDP from port %d passes where an answer could be: narrow it by naming who is asked, e.g. peer.%d=10.0.0.2.", s.SrcPort, s.SrcPort)
+	case isError(s.Packet):
+		return "ICMP error about an unknown flow", "ICMP errors pass whatever they are about: path MTU and dead ends must be told; the kernel checks the quoted packet against its own sockets."
+	case s.Proto == packet.ICMP || s.Proto == packet.ICMPv6:
+		return "unasked echo reply", "ICMP replies pass without a question: no program gets them that did not ask."
+	}
+	return "other protocols without a flow", "Packets of this protocol pass where an answer could be."
+}

@@ -1,0 +1,145 @@
+package fwproof
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+
+	"headroom/engine/packet"
+)
+
+// key is what connection tracking tells connections apart by, without the
+// direction.
+type key struct {
+	proto uint8
+	a, b  netip.AddrPort
+	id    uint32
+}
+
+func (p key) ordered() key {
+	if p.a.Compare(p.b) > 0 {
+		p.a, p.b = p.b, p.a
+	}
+	return p
+}
+
+// keys are the connections that a conversation touches.
+func (c Conversation) keys() (out []key) {
+	for _, s := range c.Steps {
+		k := key{proto: s.Proto, a: netip.AddrPortFrom(s.Src, s.SrcPort), b: netip.AddrPortFrom(s.Dst, s.DstPort)}
+		if s.Proto == packet.ICMP || s.Proto == packet.ICMPv6 {
+			if isError(s.Packet) {
+				continue // belongs to what it quotes, which is known or is nobody's
+			}
+			k.id = s.Rest
+		}
+		if k = k.ordered(); !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// waves shares conversations out so that no two in one wave have a connection
+// in common, and orders each by the devices that it goes through. It gives the
+// places of the conversations in all.
+func waves(all []Conversation) (out [][]int) {
+	used := []map[key]bool{}
+	size := []int{}
+	for i, c := range all {
+		ks := c.keys()
+		w := 0
+		for ; w < len(used); w++ {
+			if size[w]+len(c.Steps) <= last && !slices.ContainsFunc(ks, func(k key) bool { return used[w][k] }) {
+				break
+			}
+		}
+		if w == len(used) {
+			used, size, out = append(used, map[key]bool{}), append(size, 0), append(out, nil)
+		}
+		for _, k := range ks {
+			used[w][k] = true
+		}
+		size[w] += len(c.Steps)
+		out[w] = append(out[w], i)
+	}
+	for _, w := range out {
+		slices.SortStableFunc(w, func(i, j int) int { return cmp.Compare(all[i].path(), all[j].path()) })
+	}
+	return out
+}
+
+func (c Conversation) path() string {
+	a, b := c.Steps[0].In, c.Steps[0].Out
+	if a > b {
+		a, b = b, a
+	}
+	return a + " " + b
+}
+
+// playAll plays conversations and returns which of their packets passed, in
+// the same order. No conversation knows of another.
+func (l *lab) playAll(ctx context.Context, all []Conversation) ([][]bool, error) {
+	r := &recital{lab: l, all: all, passed: make([][]bool, len(all))}
+	for i, c := range all {
+		r.passed[i] = make([]bool, len(c.Steps))
+	}
+	for _, w := range waves(all) {
+		if err := r.wave(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return r.passed, r.collect(ctx)
+}
+
+// recital is one playing of many conversations.
+type recital struct {
+	lab    *lab
+	all    []Conversation
+	passed [][]bool
+	sent   [][2]int // conversation and step by the packet's number less one
+}
+
+func (r *recital) wave(ctx context.Context, w []int) error {
+	steps := 0
+	for _, i := range w {
+		steps += len(r.all[i].Steps)
+	}
+	if len(r.sent)+steps > last {
+		if err := r.collect(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.lab.forget(); err != nil {
+		return err
+	}
+	return r.lab.ns.Do(func() error {
+		for _, i := range w {
+			for k, s := range r.all[i].Steps {
+				r.sent = append(r.sent, [2]int{i, k})
+				if err := r.lab.inject(s, uint32(len(r.sent))); err != nil {
+					return err
+				}
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// collect notes what passed of what was sent since the last time.
+func (r *recital) collect(ctx context.Context) error {
+	if len(r.sent) == 0 {
+		return nil
+	}
+	in, out, err := r.lab.read(ctx)
+	if err != nil {
+		return err
+	}
+	for n, p := range r.sent {
+		s, id := r.all[p[0]].Steps[p[1]], uint32(n+1)
+		r.passed[p[0]][p[1]] = (s.Out != "" || in[id]) && (s.Out == "" || out[id]) && (s.Out != "lo" || in[id])
+	}
+	r.sent = r.sent[:0]
+	return r.lab.unsee(ctx)
+}
