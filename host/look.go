@@ -2,13 +2,15 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"headroom/fail"
 )
 
-// Looks is the whole list of programs that looking may run: the program and
-// the first arguments it must be given. Each must be free of side effects.
+// Looks and LooksWhole are the whole list of programs that looking may run;
+// here the program and the first arguments it must be given. Each must be free
+// of side effects.
 var Looks = [][]string{
 	{"systemctl", "show"},
 	{"systemctl", "is-active"},
@@ -36,8 +38,25 @@ var Looks = [][]string{
 	{"ipset", "save"},
 }
 
+// LooksWhole are further ones that must be given exactly these arguments: what
+// is added to the line of nft would be more commands.
+var LooksWhole = [][]string{
+	{"nft", "-j", "list", "ruleset"},
+	// Addresses, routes, and the sizes of packets that paths were found to take.
+	{"ip", "-j", "addr"},
+	{"ip", "-j", "route", "show", "table", "all"},
+	{"ip", "-j", "route", "show", "cache"}, {"ip", "-j", "-6", "route", "show", "cache"},
+	// The kernel's log.
+	{"dmesg"},
+}
+
 // allowed says whether argv may be run by Look.
 func allowed(argv []string) error {
+	for _, l := range LooksWhole {
+		if slices.Equal(argv, l) {
+			return nil
+		}
+	}
 	for _, l := range Looks {
 		if len(argv) >= len(l) && strings.Join(argv[:len(l)], "\x00") == strings.Join(l, "\x00") {
 			return nil
