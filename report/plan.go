@@ -29,6 +29,9 @@ func Plan(p *change.Plan, saved string) Section {
 			}
 			sec.blocks = append(sec.blocks, stepItem(s))
 		}
+		for _, n := range c.Notes {
+			sec.blocks = append(sec.blocks, para{Text: "Note: " + n})
+		}
 	}
 	sum := fmt.Sprintf("Plan: %d to change, %d already so.", todo, same)
 	switch {
@@ -64,6 +67,8 @@ func stepItem(s change.PlannedStep) item {
 	switch {
 	case s.Step.Kind() == "file":
 		it.Mark, it.Diff = fileMark(s), fileDiff(s)
+	case s.Step.Kind() == "rules":
+		it.Diff = rulesDiff(s)
 	default:
 		rows := shownRows(s.Rows())
 		if len(rows) == 1 && strings.HasSuffix(s.Step.Object(), rows[0].Label) {
@@ -71,6 +76,9 @@ func stepItem(s change.PlannedStep) item {
 			break
 		}
 		it.Fields = append(it.Fields, rows...)
+	}
+	if s.OnConfirm {
+		it.Fields = append(it.Fields, field{Label: "when", Text: "only once the change is confirmed"})
 	}
 	for _, e := range s.Step.Effects() {
 		it.Fields = append(it.Fields, field{Label: "effect", Text: e})
@@ -133,6 +141,9 @@ func undoWords(s change.PlannedStep) string {
 	if s.Step.Kind() == "file" && s.Before.Present {
 		return "write the present content and mode back"
 	}
+	if s.Step.Kind() == "rules" && len(s.Before.Stored) > 0 {
+		return "load the present rules again, with their counters, in one go"
+	}
 	return s.Undo.String()
 }
 
@@ -159,11 +170,36 @@ func fileDiff(s change.PlannedStep) []string {
 	if s.Before.Binary || s.After.Binary {
 		return append(out, " binary content changes")
 	}
-	text := string(diff.Diff("now", []byte(s.Before.Value), "after", []byte(s.After.Value)))
+	return append(out, textDiff(s.Before.Value, s.After.Value)...)
+}
+
+// textDiff is a unified diff without the lines that name its sides.
+func textDiff(now, after string) []string {
+	var out []string
+	text := string(diff.Diff("now", []byte(now), "after", []byte(after)))
 	for i, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if i >= 3 && l != "" {
-			out = append(out, l)
+			out = append(out, indented(l))
 		}
+	}
+	return out
+}
+
+// indented writes the tabs that a line of a diff begins with as blanks.
+func indented(l string) string {
+	rest := strings.TrimLeft(l[1:], "\t")
+	return l[:1] + strings.Repeat("    ", len(l)-1-len(rest)) + rest
+}
+
+// rulesDiff is the unified diff of each table that changes.
+func rulesDiff(s change.PlannedStep) []string {
+	var out []string
+	rows := s.Rows()
+	for _, r := range rows {
+		if len(rows) > 1 {
+			out = append(out, " "+r.Name)
+		}
+		out = append(out, textDiff(s.Before.Stored[r.Name], s.After.Stored[r.Name])...)
 	}
 	return out
 }
@@ -176,6 +212,10 @@ func nextSteps(p *change.Plan, saved string) item {
 		apply += " --accept restart"
 	}
 	it.Fields = append(it.Fields, field{Label: "apply", Text: apply, Code: true})
+	if p.CutsOff() {
+		it.Fields = append(it.Fields, field{Label: "", Text: fmt.Sprintf("it may cut you off: undoes itself after %s (--confirm-within) unless confirmed after a new login from outside", unit.Seconds(p.Confirm().Seconds()))})
+		return it
+	}
 	for _, c := range p.Changes {
 		if c.Change.Confirm > 0 {
 			it.Fields = append(it.Fields, field{Label: "safer", Text: apply + " --confirm-within " + short(c.Change.Confirm), Code: true},
@@ -222,14 +262,36 @@ type movedJSON struct {
 // Moved shows what is not as it was left: three values for each object, side
 // by side.
 func Moved(m *change.Moved) Section {
+	blocks := []block{para{Tone: strong, Text: m.Verb + ": not as it was left"}}
 	g := grid{Columns: []column{{Name: "what"}, {Name: m.Titles[0]}, {Name: m.Titles[1]}, {Name: m.Titles[2]}}}
 	s := sheet{columns: []string{"what", m.Titles[0], m.Titles[1], m.Titles[2]}}
+	var long []block
 	for _, r := range m.Rows {
 		row := append([]string{r.Name}, r.Values[:]...)
-		g.Rows = append(g.Rows, row)
 		s.rows = append(s.rows, row)
+		if strings.Contains(strings.Join(r.Values[:], ""), "\n") {
+			long = append(long, longMoved(m, r)...)
+			continue
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	if len(g.Rows) > 0 {
+		blocks = append(blocks, g)
 	}
 	return Section{title: "Not as it was left", sheet: s,
-		blocks: []block{para{Tone: strong, Text: m.Verb + ": not as it was left"}, g},
+		blocks: append(blocks, long...),
 		data:   movedJSON{head{Format: "headroom-moved", Schema: schema}, m.Verb, m.Titles, m.Rows}}
+}
+
+// longMoved shows values of several lines as what differs between them.
+func longMoved(m *change.Moved, r change.MovedRow) []block {
+	var out []block
+	for i := range 2 {
+		if r.Values[i] == r.Values[i+1] {
+			continue
+		}
+		out = append(out, item{Mark: markChange, Title: fmt.Sprintf("%s: %s → %s", r.Name, m.Titles[i], m.Titles[i+1]),
+			Diff: textDiff(r.Values[i], r.Values[i+1])})
+	}
+	return out
 }
