@@ -41,10 +41,15 @@ func (s *Server) handler() http.Handler {
 	return s.headers(s.recovered(s.knownHost(cross.Handler(mux))))
 }
 
-// headers go with every answer.
+// headers go with every answer. Who is not known yet has as long to send a body
+// as it had for the head, and is answered without waiting for it.
 func (s *Server) headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.limitTime(w, headTime)
 		h := w.Header()
+		if r.ContentLength != 0 {
+			h.Set("Connection", "close") // else net/http reads the rest of the body first
+		}
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
@@ -116,9 +121,6 @@ func (s *Server) knownHost(next http.Handler) http.Handler {
 // answer puts the right to ask, and time limits, before a route.
 func (s *Server) answer(rt api.Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !rt.Stream {
-			limitTime(w)
-		}
 		if rt.Scope == "" {
 			rt.ServeHTTP(w, r)
 			return
@@ -133,6 +135,10 @@ func (s *Server) answer(rt api.Route) http.Handler {
 		case !who.May(rt.Scope):
 			api.Refuse(w, http.StatusForbidden, "headroom up token create makes one with more rights", fmt.Sprintf("%s %q lacks the right %q", holder(who), who.Name, rt.Scope))
 		default:
+			s.admit(w)
+			if rt.Stream {
+				unlimited(w, r)
+			}
 			rt.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 		}
 	})
@@ -145,12 +151,31 @@ func holder(w auth.Who) string {
 	return "token"
 }
 
-// limitTime bounds reading and answering of what is no stream.
-func limitTime(w http.ResponseWriter) {
+// admit gives who is known the time and the connection that strangers do not
+// get.
+func (s *Server) admit(w http.ResponseWriter) {
+	w.Header().Del("Connection")
+	s.limitTime(w, s.o.Patience)
+}
+
+// limitTime bounds reading a body, and answering; of a body that did not come
+// in time there is an answer, too.
+func (s *Server) limitTime(w http.ResponseWriter, reading time.Duration) {
 	c := http.NewResponseController(w)
-	end := time.Now().Add(answerTime)
-	_ = c.SetReadDeadline(end) // always possible on the server's own connections
-	_ = c.SetWriteDeadline(end)
+	now := time.Now()
+	_ = c.SetReadDeadline(now.Add(reading)) // always possible on the server's own connections
+	_ = c.SetWriteDeadline(now.Add(s.o.Patience + headTime))
+}
+
+// unlimited lets a stream take as long as it needs. The limit for its body
+// stays, if it has one, until the route sets its own: one that is refused
+// unread is waited for, too.
+func unlimited(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	_ = c.SetWriteDeadline(time.Time{})
+	if r.ContentLength == 0 {
+		_ = c.SetReadDeadline(time.Time{})
+	}
 }
 
 // unknown answers who could not be known: 401, after many tries 429.
@@ -197,6 +222,5 @@ func (s *Server) who(r *http.Request) (auth.Who, error) {
 
 // noAnswer tells apart a wrong address and a wrong method.
 func (s *Server) noAnswer(w http.ResponseWriter, r *http.Request) {
-	limitTime(w)
 	api.Refuse(w, http.StatusNotFound, "GET /api/v1/openapi.yaml lists all there is", fmt.Sprintf("there is no %s %.80q", r.Method, r.URL.Path))
 }

@@ -28,7 +28,6 @@ func sessionCookie(r *http.Request, secret string, life time.Duration) *http.Coo
 // page answers everything that is no API: after a login only.
 func (s *Server) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		limitTime(w)
 		who, err := s.who(r)
 		switch {
 		case err != nil && !errors.Is(err, auth.ErrUnknown):
@@ -43,6 +42,7 @@ func (s *Server) page() http.Handler {
 		case s.o.Pages == nil:
 			http.Error(w, "There are no pages in this server; the API is at /api/v1/.", http.StatusNotFound)
 		default:
+			s.admit(w)
 			r.Body = http.MaxBytesReader(w, r.Body, pageBody)
 			s.o.Pages.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 		}
@@ -73,7 +73,6 @@ func html(w http.ResponseWriter, status int, text string) {
 // page that leads on, not with a redirect: after a link in a mail or a chat a
 // browser would not send the new cookie along with a redirect.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
-	limitTime(w)
 	code := r.URL.Query().Get("code")
 	if code == "" || r.Method != http.MethodGet { // a HEAD, as of a link's preview, uses up nothing
 		html(w, http.StatusOK, fmt.Sprintf(loginForm, "You are not logged in."))
@@ -83,7 +82,6 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	limitTime(w)
 	r.Body = http.MaxBytesReader(w, r.Body, pageBody)
 	if err := r.ParseForm(); err != nil {
 		html(w, http.StatusBadRequest, fmt.Sprintf(loginForm, "The form could not be read."))
@@ -118,7 +116,6 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, secret string) {
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	limitTime(w)
 	if c, err := r.Cookie(cookieName(r)); err == nil {
 		if err := s.o.Sessions.End(c.Value); err != nil {
 			s.log("log out: " + err.Error())

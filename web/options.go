@@ -38,6 +38,9 @@ type Options struct {
 	Sessions *auth.Sessions
 	Log      func(string) // troubles, one line each; nil: silence
 	Conns    int          // connections at once; 0: 4096
+	// Patience is how long a request that is no stream may take, to come and
+	// to be answered; 0: 60 s.
+	Patience time.Duration
 }
 
 // address is a parsed Options.Listen.

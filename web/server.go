@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,7 +22,7 @@ import (
 
 // Bounds of a connection.
 const (
-	headTime   = 5 * time.Second // to send a request's head
+	headTime   = 5 * time.Second // to send a request's head; of who is not known, a body as well
 	idleTime   = 60 * time.Second
 	headBytes  = 32 << 10
 	answerTime = 60 * time.Second // of answers that are no streams
@@ -48,6 +49,7 @@ func New(o Options) (*Server, error) {
 	if o.Conns == 0 {
 		o.Conns = 4096
 	}
+	o.Patience = cmp.Or(o.Patience, answerTime)
 	at, err := o.check()
 	if err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func New(o Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler: s.handler(), TLSConfig: secure,
 		ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: headBytes,
-		ErrorLog: log.New(io.Discard, "", 0), // what strangers send is not worth a line
+		DisableGeneralOptionsHandler: true,                       // every answer goes through the guard
+		ErrorLog:                     log.New(io.Discard, "", 0), // what strangers send is not worth a line
 	}
 	return s, nil
 }

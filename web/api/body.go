@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,7 +80,7 @@ func (a *API) openBody(w http.ResponseWriter, r *http.Request) (body io.Reader, 
 	}
 	done = func() {}
 	in := io.Reader(&wire{r: r.Body, c: http.NewResponseController(w), left: a.Limits.WireBytes, limit: a.Limits.WireBytes, patience: a.Limits.Patience})
-	switch coding := r.Header.Get("Content-Encoding"); coding {
+	switch coding := strings.Join(r.Header.Values("Content-Encoding"), ", "); coding {
 	case "", "identity":
 	case "gzip":
 		z := gzips.Get().(*gzip.Reader)

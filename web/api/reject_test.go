@@ -112,6 +112,18 @@ func TestPackedBodiesAndBombs(t *testing.T) {
 		},
 		"snappy": func(b []byte) []byte { return snappy.Encode(nil, b) },
 	}
+	req, err := http.NewRequest("POST", s.url+"/api/v1/ingest", bytes.NewReader(pack["gzip"]([]byte(line))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header["Content-Encoding"] = []string{"gzip", "zstd"}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("packed twice: %s", res.Status)
+	}
 	for coding, f := range pack {
 		if status, r := s.ingest(t, string(f([]byte(strings.Repeat(line, 10)))), "Content-Encoding", coding); status != 200 || r.Accepted != 1 {
 			t.Errorf("%s: %d %+v", coding, status, r) // ten points of one time are one
