@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X headroom/cli.version=$(VERSION)
 export CGO_ENABLED := 0
 
-.PHONY: build demo run test test-real test-long test-majors bench lint docs install clean
+.PHONY: build demo run test test-real test-long test-majors bench lint docs man install clean
 
 build: bin/headroom
 
@@ -56,8 +56,15 @@ lint:
 docs:
 	$(GO) run ./docs
 
-install: build
+# A manual page for each verb; they are made, not kept in git.
+man:
+	@rm -rf bin/man1
+	$(GO) run -ldflags '$(LDFLAGS)' ./docs -man bin/man1
+
+install: build man
 	install -m 0755 bin/headroom /usr/local/bin/headroom
+	install -d /usr/local/share/man/man1
+	install -m 0644 bin/man1/*.1 /usr/local/share/man/man1/
 	@if [ -d /etc/systemd/system ]; then install -m 0644 packaging/headroom.service /etc/systemd/system/headroom.service; fi
 
 clean:

@@ -57,6 +57,10 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	return code
 }
 
+// Verbs is the tree of commands with their help, for what is made of it. It is
+// not to be run: Main does that.
+func Verbs() *cobra.Command { return (&app{}).root() }
+
 // Examples lists every example of the verbs' help, one command line each.
 func Examples() []string {
 	var out []string

@@ -1,13 +1,16 @@
 // Command docs writes the pages below docs/ that are made from declarations:
 // one for each check, change, workload and lab, and the lists of facts and of
-// metrics. Run it at the top of the repository: go run ./docs
+// metrics. Run it at the top of the repository: go run ./docs. With -man FOLDER
+// it writes the manual pages there instead.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"time"
 
 	"headroom/report"
 	"headroom/topic/all"
@@ -16,6 +19,18 @@ import (
 //go:generate go run .
 
 func main() {
+	man := flag.String("man", "", "write the manual pages into this folder")
+	flag.Parse()
+	if err := run(*man); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(man string) error {
+	if man != "" {
+		return manPages(man, time.Now())
+	}
 	dir := "docs"
 	if _, err := os.Stat("gen.go"); err == nil {
 		dir = "." // go generate runs here
@@ -24,10 +39,7 @@ func main() {
 	if err == nil {
 		err = write(dir, pages)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	return err
 }
 
 // everyPage makes all pages; dir is the docs folder.
