@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"headroom/fail"
 	"headroom/metric"
 )
@@ -21,7 +23,7 @@ type Options struct {
 	Silent time.Duration    // without a word for so long a host is silent; 0: 2 minutes
 	Keep   time.Duration    // how long a silent host is remembered; 0: 14 days
 	Hosts  int              // at most; 0: 5,000
-	Bytes  int              // of all documents; 0: 256 MiB
+	Bytes  int              // of all documents, packed; 0: 128 MiB
 	Now    func() time.Time // nil: time.Now
 }
 
@@ -39,7 +41,8 @@ type Book struct {
 // entry is one host.
 type entry struct {
 	heard time.Time // the last sign of life
-	told  map[key]*Told
+	told  map[key]*paper
+	found map[string]int       // findings by severity
 	looks map[string]time.Time // by server; "" is the host: when somebody looked last
 }
 
@@ -53,8 +56,59 @@ type key struct {
 type Told struct {
 	*Document
 	Received time.Time // by our clock
-	body     []byte
+}
+
+// paper is a document in the book: packed, as hundreds of hosts tell and one
+// is looked at.
+type paper struct {
+	received time.Time
+	program  string
+	packed   []byte
 	kept     bool // in the store
+}
+
+var (
+	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10)) // options are sound
+	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+)
+
+// read unpacks a document.
+func (p *paper) read() (*Document, []byte, error) {
+	body, err := unpacker.DecodeAll(p.packed, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := decode(body)
+	return d, body, err
+}
+
+// put puts a document into an entry; body is what d was read of.
+func (b *Book) put(e *entry, k key, d *Document, body []byte, received time.Time, kept bool) error {
+	packed := packer.EncodeAll(body, nil)
+	was := 0
+	if p := e.told[k]; p != nil {
+		was = len(p.packed)
+	}
+	if b.bytes+len(packed)-was > b.o.Bytes {
+		return fmt.Errorf("take what %q tells: %w: what all hosts have told takes %d bytes", d.Host, ErrRoom, b.bytes)
+	}
+	b.bytes += len(packed) - was
+	e.told[k] = &paper{received, d.Program, packed, kept}
+	if k.kind == Findings {
+		e.found = Count(d.Inspections)
+	}
+	return nil
+}
+
+// Count is how many findings there are, by severity.
+func Count(list []Inspection) map[string]int {
+	out := map[string]int{}
+	for _, i := range list {
+		for _, f := range i.Outcome.Findings {
+			out[f.Severity.String()]++
+		}
+	}
+	return out
 }
 
 // NewBook returns an empty book.
@@ -62,7 +116,7 @@ func NewBook(o Options) *Book {
 	o.Silent = cmp.Or(o.Silent, 2*time.Minute)
 	o.Keep = cmp.Or(o.Keep, 14*24*time.Hour)
 	o.Hosts = cmp.Or(o.Hosts, 5000)
-	o.Bytes = cmp.Or(o.Bytes, 256<<20)
+	o.Bytes = cmp.Or(o.Bytes, 128<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -100,7 +154,7 @@ func (b *Book) open(host string) *entry {
 	if len(b.hosts) >= b.o.Hosts {
 		return nil
 	}
-	e = &entry{told: map[key]*Told{}, looks: map[string]time.Time{}}
+	e = &entry{told: map[key]*paper{}, looks: map[string]time.Time{}}
 	b.hosts[host] = e
 	return e
 }
@@ -110,7 +164,7 @@ func (b *Book) forget() {
 	for name, e := range b.hosts {
 		if b.o.Now().Sub(e.heard) > b.o.Keep {
 			for _, t := range e.told {
-				b.bytes -= len(t.body)
+				b.bytes -= len(t.packed)
 			}
 			delete(b.hosts, name)
 		}
@@ -133,17 +187,12 @@ func (b *Book) Put(d *Document, body []byte) error {
 	}
 	e.heard = b.o.Now()
 	k := key{d.Kind, d.Server}
-	was := 0
-	if t := e.told[k]; t != nil {
-		was = len(t.body)
-	} else if len(e.told) >= maxServers+4 {
+	if e.told[k] == nil && len(e.told) >= maxServers+4 {
 		return fmt.Errorf("take what %q tells: %w: it has told of %d servers", d.Host, ErrRoom, maxServers)
 	}
-	if b.bytes+len(body)-was > b.o.Bytes {
-		return fmt.Errorf("take what %q tells: %w: all hosts together have told %d bytes", d.Host, ErrRoom, b.bytes)
+	if err := b.put(e, k, d, body, e.heard, d.Kind == Sessions); err != nil {
+		return err
 	}
-	b.bytes += len(body) - was
-	e.told[k] = &Told{Document: d, Received: e.heard, body: body, kept: d.Kind == Sessions}
 	close(b.changed)
 	b.changed = make(chan struct{})
 	return nil
@@ -156,6 +205,7 @@ type Host struct {
 	Silent  time.Time          `json:"silent_since,omitzero"` // zero: it speaks
 	Program string             `json:"version,omitempty"`     // of the Headroom there; "" for one that sends figures only
 	Told    map[Kind]time.Time `json:"told,omitempty"`        // when it told of what
+	Found   map[string]int     `json:"findings"`              // how many, by severity; null: not told
 	Looked  bool               `json:"looked_at,omitempty"`   // somebody looks at it now
 }
 
@@ -185,14 +235,14 @@ func (b *Book) Host(name string) (Host, bool) {
 }
 
 func (b *Book) host(name string, e *entry) Host {
-	h := Host{Name: name, Heard: e.heard, Silent: b.SilentSince(e.heard), Told: map[Kind]time.Time{}, Looked: b.looked(e.looks[""])}
+	h := Host{Name: name, Heard: e.heard, Silent: b.SilentSince(e.heard), Told: map[Kind]time.Time{}, Found: e.found, Looked: b.looked(e.looks[""])}
 	newest := time.Time{}
 	for k, t := range e.told {
-		if t.Received.After(h.Told[k.kind]) {
-			h.Told[k.kind] = t.Received
+		if t.received.After(h.Told[k.kind]) {
+			h.Told[k.kind] = t.received
 		}
-		if t.Received.After(newest) {
-			newest, h.Program = t.Received, t.Program
+		if t.received.After(newest) {
+			newest, h.Program = t.received, t.program
 		}
 	}
 	return h
@@ -212,12 +262,19 @@ func (b *Book) Told(host string, k Kind) (Told, bool) { return b.told(host, key{
 
 func (b *Book) told(host string, k key) (Told, bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.hosts[host]
-	if e == nil || e.told[k] == nil {
+	var p *paper
+	if e := b.hosts[host]; e != nil {
+		p = e.told[k]
+	}
+	b.mu.Unlock()
+	if p == nil {
 		return Told{}, false
 	}
-	return *e.told[k], true
+	d, _, err := p.read()
+	if err != nil {
+		return Told{}, false // it was read when it came
+	}
+	return Told{d, p.received}, true
 }
 
 // Own says whether a host is the machine itself, watched from within.

@@ -145,8 +145,9 @@ func walk(path string, v reflect.Value, visit func(path, s string) (string, erro
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			if name == "-" {
+			f := v.Type().Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" || !f.IsExported() {
 				continue
 			}
 			if err := walk(join(path, name), v.Field(i), visit); err != nil {

@@ -17,8 +17,11 @@ func (b *Book) Unkept() (out []Kept) {
 	defer b.mu.Unlock()
 	for name, e := range b.hosts {
 		for k, t := range e.told {
-			if !t.kept {
-				out = append(out, Kept{name, k.kind, t.Received, t.body})
+			if t.kept {
+				continue
+			}
+			if _, body, err := t.read(); err == nil { // it was read when it came
+				out = append(out, Kept{name, k.kind, t.received, body})
 			}
 		}
 	}
@@ -31,7 +34,7 @@ func (b *Book) IsKept(list []Kept) {
 	defer b.mu.Unlock()
 	for _, k := range list {
 		if e := b.hosts[k.Host]; e != nil {
-			if t := e.told[key{kind: k.Kind}]; t != nil && t.Received.Equal(k.Received) {
+			if t := e.told[key{kind: k.Kind}]; t != nil && t.received.Equal(k.Received) {
 				t.kept = true
 			}
 		}
@@ -55,11 +58,9 @@ func (b *Book) restore(k Kept, d *Document) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.open(k.Host)
-	if e == nil || e.told[key{kind: k.Kind}] != nil || b.bytes+len(k.Body) > b.o.Bytes {
+	if e == nil || e.told[key{kind: k.Kind}] != nil || b.put(e, key{kind: k.Kind}, d, k.Body, k.Received, true) != nil {
 		return
 	}
-	b.bytes += len(k.Body)
-	e.told[key{kind: k.Kind}] = &Told{Document: d, Received: k.Received, body: k.Body, kept: true}
 	if k.Received.After(e.heard) {
 		e.heard = k.Received
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"headroom/check"
 	"headroom/fail"
 	"headroom/metric"
+	"headroom/peer"
 	"headroom/web/api"
 )
 
@@ -45,7 +45,7 @@ func (v *view) since(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04:05 UTC") + " (" + span(v.p.now().Sub(t)) + ")"
+	return t.UTC().Format("2006-01-02 15:04:05 UTC") + " (" + span(v.p.now().Sub(t)) + " ago)"
 }
 
 // addTold adds hosts and servers of which hosts told, and no sample came yet.
@@ -109,24 +109,15 @@ func (d findingsData) Told() string {
 
 // Found counts what the checks found on a host, in words.
 func (d overviewData) Found(l place) string {
-	list, _, err := d.p.Parts.FindingsOf(l.Name)
-	if err != nil {
-		return "not told"
-	}
-	if len(list) == 0 {
-		return "not checked yet"
-	}
-	count := map[check.Severity]int{}
-	for _, i := range list {
-		for _, f := range i.Outcome.Findings {
-			count[f.Severity]++
-		}
+	count, err := d.counted(l.Name)
+	if err != "" {
+		return err
 	}
 	var parts []string
 	for _, w := range []struct {
-		of        check.Severity
+		of        string
 		one, many string
-	}{{check.Danger, "danger", "dangers"}, {check.Warning, "warning", "warnings"}, {check.Advice, "advice", "advices"}, {check.Note, "note", "notes"}} {
+	}{{"danger", "danger", "dangers"}, {"warning", "warning", "warnings"}, {"advice", "advice", "advices"}, {"note", "note", "notes"}} {
 		if n := count[w.of]; n > 0 {
 			parts = append(parts, plural(n, w.one, w.many))
 		}
@@ -135,6 +126,23 @@ func (d overviewData) Found(l place) string {
 		return "none"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// counted is how many findings a host has, by severity, or why that is not
+// known.
+func (d overviewData) counted(host string) (count map[string]int, why string) {
+	if !d.p.Parts.Mine(host) {
+		h, ok := d.p.Parts.Hosts.Host(host)
+		if !ok || h.Found == nil {
+			return nil, "not told"
+		}
+		return h.Found, ""
+	}
+	list, _, err := d.p.Parts.FindingsOf(host)
+	if err != nil || len(list) == 0 {
+		return nil, "not checked yet"
+	}
+	return peer.Count(list), ""
 }
 
 // silentHosts are the other hosts that say nothing.
