@@ -6,23 +6,19 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 )
 
 // Decoder reads batches and remembers the series it met, so that a series that
-// comes again costs a comparison. It is not safe for concurrent use.
+// comes again costs a comparison and no memory: who shares one shares the
+// series. It is safe for concurrent use; one batch is read at a time.
 type Decoder struct {
-	known map[string]*met
+	mu    sync.Mutex
+	known map[string]*Series
 	lists map[string]*list // by how they begin
 	kept  int              // series in lists
 	raw   []byte
 	key   []byte
-}
-
-// met is a series that was met, and the one that came after it: in most
-// batches the same comes again.
-type met struct {
-	series *Series
-	after  *met
 }
 
 // knownLimit bounds a decoder's memory: past it the series met are forgotten.
@@ -41,6 +37,8 @@ func (d *Decoder) Decode(data []byte) (*Batch, error) {
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(data[len(body):]) {
 		return nil, fmt.Errorf("read batch: checksum differs: %w", ErrCorrupt)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	b := &Batch{ID: ID(body[3:codecHead])}
 	raw, err := zdec.DecodeAll(body[codecHead:], d.raw[:0])
 	if err != nil {
@@ -93,7 +91,7 @@ func (d *Decoder) keys(b *Batch, c *cursor) error {
 	n := c.count(2, codecMaxPoints)
 	b.Rows = make([]Row, n)
 	d.key = d.key[:0]
-	size, hint := 0, (*met)(nil)
+	size := 0
 	for i := range b.Rows {
 		shared := c.uvarint()
 		if shared > uint64(len(d.key)) {
@@ -103,19 +101,11 @@ func (d *Decoder) keys(b *Batch, c *cursor) error {
 		if size += len(d.key); size > codecMaxRaw || c.bad {
 			return errors.New("keys end too early or are too large")
 		}
-		if hint == nil || hint.after == nil || hint.after.series.key != string(d.key) {
-			m, err := d.meet()
-			if err != nil {
-				return err
-			}
-			if hint != nil {
-				hint.after = m
-			}
-			hint = m
-		} else {
-			hint = hint.after
+		one, err := d.meet()
+		if err != nil {
+			return err
 		}
-		b.Rows[i].Series = hint.series
+		b.Rows[i].Series = one
 	}
 	if !c.bad {
 		d.keep(b, start[:len(start)-len(c.rest)])
@@ -124,20 +114,38 @@ func (d *Decoder) keys(b *Batch, c *cursor) error {
 }
 
 // meet looks up the series of d.key.
-func (d *Decoder) meet() (*met, error) {
-	if m, ok := d.known[string(d.key)]; ok {
-		return m, nil
+func (d *Decoder) meet() (*Series, error) {
+	if s, ok := d.known[string(d.key)]; ok {
+		return s, nil
 	}
 	s, err := ParseSeries(string(d.key))
 	if err != nil {
 		return nil, err
 	}
+	d.know(s)
+	return s, nil
+}
+
+func (d *Decoder) know(s *Series) {
 	if d.known == nil || len(d.known) >= knownLimit {
-		d.known = map[string]*met{}
+		d.known = map[string]*Series{}
 	}
-	m := &met{series: s}
-	d.known[s.key] = m
-	return m, nil
+	d.known[s.key] = s
+}
+
+// Same returns the series with the same key that batches are made of from now
+// on, so that there is one of each.
+func (d *Decoder) Same(s *Series) *Series {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if one, ok := d.known[s.key]; ok {
+		return one
+	}
+	if short, err := ParseSeries(s.key); err == nil { // name and labels take the room of the key
+		s = short
+	}
+	d.know(s)
+	return s
 }
 
 // counted reads flags and counts, and gives the rows their points.

@@ -64,3 +64,23 @@ func TestListsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A series that was made elsewhere and one that a batch brings are the same.
+func TestSeriesAreShared(t *testing.T) {
+	var d Decoder
+	s, err := NewSeries("m", []Label{{"host", "a \"quoted\"\nname"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := d.Same(s)
+	if one.Key() != s.Key() || one.ID() != s.ID() || one.Get("host") != s.Get("host") {
+		t.Fatalf("%s is not %s", one, s)
+	}
+	back, err := d.Decode((&Batch{ID: NewID(), Rows: []Row{{s, []Point{{1, 1}}}}}).Encode(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseSeries(s.Key()); err != nil || back.Rows[0].Series != one || d.Same(again) != one {
+		t.Error("there are two series of one key")
+	}
+}

@@ -28,6 +28,7 @@ type watcher struct {
 	queue   queue.Queue
 	house   *house
 	worker  *worker
+	decoder metric.Decoder
 	hub     *live.Hub
 	runner  *agent.Runner // nil with NoCollect
 	checks  *checker
@@ -70,7 +71,7 @@ func (w *watcher) build(ctx context.Context) error {
 	}
 	w.house = newHouse(w.o)
 	w.hosts = w.o.newBook()
-	w.worker = &worker{queue: w.queue, sink: w.house, permanent: store.IsPermanent, say: w.o.Say}
+	w.worker = &worker{queue: w.queue, sink: w.house, decoder: &w.decoder, permanent: store.IsPermanent, say: w.o.Say}
 	w.hub = live.New(live.Options{Watched: w.watched})
 	w.marks = newMarker(w.o.Host, change.OpenJournal(w.o.Dirs), filepath.Join(w.o.Dirs.State, "results"), w.o.Say)
 	w.marks.keep = func(ctx context.Context, m []store.Mark) error {

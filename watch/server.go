@@ -52,6 +52,7 @@ func (w *watcher) parts() api.Parts {
 			}
 			return s, nil
 		},
+		Decoder: &w.decoder,
 		StoreStatus: func(ctx context.Context) (any, error) {
 			s, err := w.house.get()
 			if err != nil {

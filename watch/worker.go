@@ -40,7 +40,7 @@ type worker struct {
 	permanent func(error) bool // no repetition can help
 	say       func(string)
 
-	decoder metric.Decoder // of the one goroutine that runs
+	decoder *metric.Decoder
 
 	mu    sync.Mutex
 	state WorkerState

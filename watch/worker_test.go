@@ -72,7 +72,7 @@ func put(t *testing.T, q queue.Queue, n int) []*metric.Batch {
 // work runs a worker until done says so, at most 20 s.
 func work(t *testing.T, q queue.Queue, s *shelf, done func(*worker) bool) *worker {
 	t.Helper()
-	w := &worker{queue: q, sink: s, permanent: func(err error) bool { return errors.Is(err, errBad) }, say: func(text string) { t.Log(text) }}
+	w := &worker{decoder: &metric.Decoder{}, queue: q, sink: s, permanent: func(err error) bool { return errors.Is(err, errBad) }, say: func(text string) { t.Log(text) }}
 	ctx, stop := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {

@@ -63,8 +63,9 @@ type Parts struct {
 	Sessions func(ctx context.Context, server string) ([]postgres.Session, error)
 	// Hosts is what other hosts tell of themselves; nil: nobody is heard.
 	Hosts   *peer.Book
-	Changes *Changes    // nil: no plans
-	Usage   *auth.Usage // where it is kept how many new series tokens brought; nil: in memory
+	Changes *Changes        // nil: no plans
+	Decoder *metric.Decoder // shared with who reads the queue, so that each series is kept once; nil: its own
+	Usage   *auth.Usage     // where it is kept how many new series tokens brought; nil: in memory
 	Limits  Limits
 	Log     func(string) // nil: silence
 	Now     func() time.Time
@@ -90,7 +91,7 @@ type Limits struct {
 	Series     int           // series in all that are taken within a day, shared by the tokens; 500,000
 	Patience   time.Duration // for each MiB of a body to come; 30 s
 	Reading    time.Duration // of the store, for one answer; 40 s
-	Requests   int           // requests that bring samples, at the same time; 32
+	Requests   int           // requests that bring samples, at the same time; half of them with one token; 32
 	Streams    int           // live streams in all; 2,048
 	StreamsOne int           // live streams of one session or token; 32
 }
@@ -123,14 +124,10 @@ func (l Limits) withDefaults() Limits {
 // API answers. Make it with New; it is safe for concurrent use.
 type API struct {
 	Parts
-	book    *book
-	slots   chan struct{} // one for each request that brings samples
-	streams streams
-	flow    flow
-	decode  struct {
-		sync.Mutex
-		metric.Decoder
-	}
+	book     *book
+	slots    places        // of request that brings samples
+	streams  streams
+	flow     flow
 	counts   counts
 	answered sync.Map // status class "2xx" -> *atomic.Int64
 	began    time.Time
@@ -155,9 +152,12 @@ func New(p Parts) *API {
 	if p.Log == nil {
 		p.Log = func(string) {}
 	}
+	if p.Decoder == nil {
+		p.Decoder = &metric.Decoder{}
+	}
 	a := &API{Parts: p, began: p.Now()}
 	a.book = newBook(p.Limits.Series, p.Now)
-	a.slots = make(chan struct{}, p.Limits.Requests)
+	a.slots = newPlaces(p.Limits.Requests)
 	a.streams.by = map[string]int{}
 	a.life, a.end = context.WithCancel(context.Background())
 	if p.Usage != nil {

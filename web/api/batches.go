@@ -61,9 +61,7 @@ func (in *intake) frames(body *bufio.Reader) error {
 }
 
 func (in *intake) frame(i int, data []byte) {
-	in.decode.Lock()
-	b, err := in.decode.Decode(data)
-	in.decode.Unlock()
+	b, err := in.Decoder.Decode(data)
 	if err != nil {
 		in.refuseWhole(i, err.Error())
 		return

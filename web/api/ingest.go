@@ -91,21 +91,6 @@ type intake struct {
 	show    bool           // encoded batches are shown and not stored
 }
 
-// begin takes a place among the requests that bring samples. The caller must
-// call end.
-func (a *API) begin(r *http.Request) (end func(), err error) {
-	wait := time.NewTimer(5 * time.Second)
-	defer wait.Stop()
-	select {
-	case a.slots <- struct{}{}:
-		return func() { <-a.slots }, nil
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	case <-wait.C:
-		return nil, later(2*time.Second, "send fewer, larger requests", fmt.Errorf("%d requests that bring samples are being read", cap(a.slots)))
-	}
-}
-
 func (a *API) newIntake(ctx context.Context, r *http.Request) (*intake, error) {
 	key, err := batchKey(r)
 	if err != nil {
@@ -133,6 +118,20 @@ func (in *intake) spelled(text []byte) *metric.Series {
 		return nil
 	}
 	return in.last.series
+}
+
+// admit lets a series in, for which a text stands from now on. It returns the
+// one that all share.
+func (in *intake) admit(s *metric.Series, text []byte) (*metric.Series, string) {
+	err := in.book.admit(s, nil, in.by)
+	if err == nil {
+		s = in.Decoder.Same(s)
+		err = in.book.admit(s, text, in.by)
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	return s, ""
 }
 
 // batchKey is what makes a repeated request the same; nil if the sender gave

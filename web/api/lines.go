@@ -196,10 +196,7 @@ func (in *intake) find(f *fields) (*metric.Series, string) {
 			return nil, why
 		}
 	}
-	if err := in.book.admit(s, t, in.by); err != nil {
-		return nil, err.Error()
-	}
-	return s, ""
+	return in.admit(s, t)
 }
 
 func (in *intake) readSeries(f *fields) (*metric.Series, string) {

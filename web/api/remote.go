@@ -189,10 +189,7 @@ func (in *intake) remoteSeries(t, msg []byte) (*metric.Series, string) {
 			return nil, why
 		}
 	}
-	if err := in.book.admit(s, t, in.by); err != nil {
-		return nil, err.Error()
-	}
-	return s, ""
+	return in.admit(s, t)
 }
 
 // remoteLabels reads the labels; a series without host gets that of its
