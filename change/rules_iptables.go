@@ -57,11 +57,11 @@ func (t xtTable) text(counters bool) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "*%s\n", t.name)
 	for _, c := range t.chains {
-		fmt.Fprintf(&out, ":%s %s", c.name, c.policy)
+		n := "[0:0]" // iptables-restore --counters wants some
 		if counters && c.counters != "" {
-			out.WriteString(" " + c.counters)
+			n = c.counters
 		}
-		out.WriteByte('\n')
+		fmt.Fprintf(&out, ":%s %s %s\n", c.name, c.policy, n)
 	}
 	for _, r := range t.rules {
 		if counters && r.counters != "" {
@@ -173,7 +173,7 @@ func (x iptables) script(tables []string, content string) (string, error) {
 func (t xtTable) withBuiltIn() xtTable {
 	for _, name := range builtIn[t.name] {
 		if !slices.ContainsFunc(t.chains, func(c xtChain) bool { return c.name == name }) {
-			t.chains = append(t.chains, xtChain{name: name, policy: "ACCEPT", counters: "[0:0]"})
+			t.chains = append(t.chains, xtChain{name: name, policy: "ACCEPT"})
 		}
 	}
 	return t
