@@ -1,0 +1,208 @@
+// Package firewall reads what decides over a machine's packets: the rules of
+// iptables, ip6tables and nftables with their counters, ipsets, the connection
+// tracking table, and the settings around them. It only ever reads, through
+// programs that list; see host.Looks.
+package firewall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"headroom/engine/ruleset"
+	"headroom/fact"
+	"headroom/fail"
+	"headroom/host"
+)
+
+// Dump is what one program listed, or why it could not.
+type Dump struct {
+	Source string         `json:"source" src:"the program" doc:"the program that was asked, with its arguments"`
+	Family ruleset.Family `json:"family,omitempty" src:"the program" doc:"ip or ip6; empty for nft and ipset"`
+	Text   string         `json:"text,omitempty" src:"the program" doc:"what it wrote"`
+	// Unknown is why nothing is known of what it would list; empty with or
+	// without Text if it is known.
+	Unknown string `json:"unknown_because,omitempty" src:"the program" doc:"why it could not be asked"`
+}
+
+// Rules are all the rules of the machine.
+type Rules struct {
+	Dumps []Dump `json:"dumps" src:"iptables-save, ip6tables-save, nft, ipset" doc:"the rules as their programs list them"`
+
+	tables []*ruleset.Table
+	unread []string
+}
+
+// Tables are the tables of all dumps in one model. A table that iptables keeps
+// in nftables is there once, as iptables lists it.
+func (r Rules) Tables() []*ruleset.Table { return r.tables }
+
+// Unread says which rules could not be read, and why: what is said of the
+// others then holds for them alone.
+func (r Rules) Unread() []string { return r.unread }
+
+// NewRules puts dumps together. A dump that cannot be parsed counts as unread.
+func NewRules(dumps []Dump) Rules {
+	r := Rules{Dumps: dumps}
+	var ip, nft []*ruleset.Table
+	var rs []*ruleset.Ruleset
+	var sets []*ruleset.Set
+	for _, d := range dumps {
+		if d.Unknown != "" {
+			r.unread = append(r.unread, d.Source+": "+d.Unknown)
+			continue
+		}
+		if d.Text == "" {
+			continue
+		}
+		one, err := parse(d)
+		if err != nil {
+			r.unread = append(r.unread, err.Error())
+			continue
+		}
+		switch one.Tool {
+		case ruleset.NFT:
+			nft = append(nft, one.Tables...)
+		case ruleset.IPSet:
+			sets = one.Sets
+		default:
+			rs = append(rs, one)
+			ip = append(ip, one.Tables...)
+		}
+	}
+	for _, one := range rs {
+		one.Attach(sets)
+	}
+	viaNFT := map[string]bool{}
+	for _, one := range rs {
+		if strings.Contains(one.Maker, "nf_tables") {
+			for _, t := range one.Tables {
+				viaNFT[string(t.Family)+" "+t.Name] = true
+			}
+		}
+	}
+	r.tables = append(ip, slices.DeleteFunc(nft, func(t *ruleset.Table) bool { return viaNFT[string(t.Family)+" "+t.Name] })...)
+	return r
+}
+
+func parse(d Dump) (*ruleset.Ruleset, error) {
+	switch {
+	case strings.HasPrefix(d.Source, "nft"):
+		return ruleset.ParseNFT(d.Source, []byte(d.Text))
+	case strings.HasPrefix(d.Source, "ipset"):
+		return ruleset.ParseIPSet(d.Source, []byte(d.Text))
+	}
+	return ruleset.ParseIPTables(d.Source, d.Family, []byte(d.Text))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Rules) UnmarshalJSON(b []byte) error {
+	var plain struct {
+		Dumps []Dump `json:"dumps"`
+	}
+	if err := json.Unmarshal(b, &plain); err != nil {
+		return err
+	}
+	*r = NewRules(plain.Dumps)
+	return nil
+}
+
+// Live is the fact "firewall.rules".
+var Live = &fact.Source[Rules]{
+	Name: "firewall.rules", Doc: "the rules of the packet filter, with their counters",
+	Read: func(ctx context.Context, in *fact.In) (Rules, error) { return Read(ctx, in) },
+}
+
+// Read lists all the machine's rules. It fails only if no program is there that
+// could list any: what single ones could not tell is in their dumps.
+func Read(ctx context.Context, r host.Reader) (Rules, error) {
+	var dumps []Dump
+	for _, l := range []struct {
+		family ruleset.Family
+		names  []string // the first that is there is asked
+	}{
+		{ruleset.IP, []string{"iptables-legacy-save"}}, {ruleset.IP6, []string{"ip6tables-legacy-save"}},
+		{ruleset.IP, []string{"iptables-nft-save", "iptables-save"}}, {ruleset.IP6, []string{"ip6tables-nft-save", "ip6tables-save"}},
+	} {
+		dumps = append(dumps, ask(ctx, r, l.family, l.names))
+	}
+	dumps = append(dumps, look(ctx, r, "", "nft", "-j", "list", "ruleset"), look(ctx, r, "", "ipset", "save"))
+	absent := 0
+	for i := range dumps {
+		if dumps[i].Unknown == missing {
+			absent++
+			dumps[i].without(r)
+		}
+	}
+	if absent == len(dumps) {
+		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: neither nft nor iptables is installed: %w", fail.ErrAbsent), "apt-get install nftables")
+	}
+	return NewRules(slices.DeleteFunc(dumps, func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
+}
+
+// missing stands for a program that is not there, until it is known whether
+// that matters.
+const missing = "not installed"
+
+func ask(ctx context.Context, r host.Reader, family ruleset.Family, names []string) (d Dump) {
+	for _, n := range names {
+		if d = look(ctx, r, family, n, "--counters"); d.Unknown != missing {
+			return d
+		}
+	}
+	return d
+}
+
+func look(ctx context.Context, r host.Reader, family ruleset.Family, argv ...string) Dump {
+	d := Dump{Source: strings.Join(argv, " "), Family: family}
+	out, err := r.Look(ctx, argv...)
+	switch {
+	case errors.Is(err, fail.ErrAbsent):
+		d.Unknown = missing
+	case err != nil && refused(err):
+		d.Unknown = "only root may list them: run it as root"
+	case err != nil:
+		d.Unknown = err.Error()
+	default:
+		d.Text = string(out)
+	}
+	if !strings.ContainsAny(d.Text, "*{") && family != "" { // comments only
+		d.Text = ""
+	}
+	return d
+}
+
+// refused says whether a program that lists was not allowed to.
+func refused(err error) bool {
+	s := err.Error()
+	return strings.Contains(s, "ermission denied") || strings.Contains(s, "not permitted") || strings.Contains(s, "must be root")
+}
+
+// without asks the kernel whether there can be rules that the missing program
+// would have listed; none is known to be none.
+func (d *Dump) without(r host.Reader) {
+	switch {
+	case strings.HasPrefix(d.Source, "ipset"), strings.Contains(d.Source, "-nft-save"), d.Source == "iptables-save --counters", d.Source == "ip6tables-save --counters":
+		d.Unknown = "" // nft lists its tables; rules that name a set say so themselves
+		return
+	case strings.HasPrefix(d.Source, "nft"):
+		d.Unknown = "nft is not installed, so rules of nftables would not be seen: apt-get install nftables"
+		return
+	}
+	names := "/proc/net/ip_tables_names"
+	if d.Family == ruleset.IP6 {
+		names = "/proc/net/ip6_tables_names"
+	}
+	b, err := r.ReadFile(names)
+	switch {
+	case err == nil && strings.TrimSpace(string(b)) == "", errors.Is(err, fail.ErrAbsent):
+		d.Unknown = ""
+	case err != nil:
+		d.Unknown = fmt.Sprintf("the program is not installed, and %v", err)
+	default:
+		d.Unknown = "the kernel has tables of it (" + strings.Join(strings.Fields(string(b)), ", ") + ") and the program is not installed: apt-get install iptables"
+	}
+}
