@@ -125,7 +125,7 @@ func (l Limits) withDefaults() Limits {
 type API struct {
 	Parts
 	book     *book
-	slots    places        // of request that brings samples
+	slots    *places
 	streams  streams
 	flow     flow
 	counts   counts
