@@ -1,23 +1,52 @@
 package watch
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"headroom/host"
 	"headroom/pglocal"
 	"headroom/testkit/need"
 )
 
-// other is an agent under another name that watches a server of its own.
+// other is an agent under another name, in a process of its own, that watches
+// a server of its own.
 type other struct {
 	pg   *pglocal.Server
 	name string // of the server
-	stop func()
+	kill func() // -9
+}
+
+// agentTo is set in the process that is the agent.
+const agentTo = "HEADROOM_TEST_AGENT_TO"
+
+// TestAgentProcess is the agent's process and no test.
+func TestAgentProcess(t *testing.T) {
+	to := os.Getenv(agentTo)
+	if to == "" {
+		return
+	}
+	dir := os.Getenv("HEADROOM_TEST_AGENT_DIR")
+	o := AgentOptions{Dirs: host.Dirs{Config: dir, State: filepath.Join(dir, "state"), Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache")},
+		Version: "test", Host: "db2", To: to, Token: os.Getenv("HEADROOM_TOKEN"), Servers: []string{os.Getenv("HEADROOM_TEST_AGENT_DB")}, Every: 3 * time.Second,
+		Say: func(text string) { fmt.Println("db2: " + text) }}
+	if err := Agent(t.Context(), o); err != nil {
+		t.Error(err)
+	}
 }
 
 func startOther(t *testing.T, s *site) *other {
@@ -26,27 +55,22 @@ func startOther(t *testing.T, s *site) *other {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Agent(ctx, AgentOptions{Dirs: testDirs(t), Version: "test", Host: "db2", To: s.url, Token: s.token, Servers: []string{pg.DSN()}, Every: 3 * time.Second, Say: func(text string) { t.Log("db2: " + text) }})
-	}()
-	o := &other{pg: pg, name: fmt.Sprintf("%s:%d", pg.Conn.SocketDir, pg.Conn.Port)}
-	stopped := false
-	o.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("the agent ended with: %v", err)
-		}
+	t.Cleanup(func() { _ = pg.Stop() })
+	c := exec.Command(os.Args[0], "-test.run=^TestAgentProcess$")
+	c.Env = append(os.Environ(), agentTo+"="+s.url, "HEADROOM_TEST_AGENT_DIR="+testDirs(t).Config, "HEADROOM_TEST_AGENT_DB="+pg.DSN(), "HEADROOM_TOKEN="+s.token)
+	c.Stdout, c.Stderr = os.Stderr, os.Stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		o.stop()
-		_ = pg.Stop()
-	})
+	o := &other{pg: pg, name: fmt.Sprintf("%s:%d", pg.Conn.SocketDir, pg.Conn.Port)}
+	var once sync.Once
+	o.kill = func() {
+		once.Do(func() {
+			_ = c.Process.Kill()
+			_ = c.Wait() // killed
+		})
+	}
+	t.Cleanup(o.kill)
 	return o
 }
 
@@ -145,7 +169,9 @@ func TestAnotherHostTellsOfItself(t *testing.T) {
 		return false
 	})
 	s.until("its targets", 30*time.Second, func() bool {
-		var g struct{ Targets []struct{ Kind, Name, Found string } }
+		var g struct {
+			Targets []struct{ Kind, Name, Found string }
+		}
 		err := s.get("targets?host=db2", &g)
 		for _, x := range g.Targets {
 			if x.Kind == "postgres" && x.Name == o.name && x.Found != "" {
@@ -172,6 +198,7 @@ func TestAnotherHostTellsOfItself(t *testing.T) {
 		return false
 	}
 	s.until("its session that sleeps", 30*time.Second, asleep)
+	s.seconds(t, "db2")
 	if h := s.host("db2"); !h.Silent.IsZero() || h.Version != "test" || h.Own {
 		t.Errorf("the host as listed: %+v", h)
 	}
@@ -179,9 +206,11 @@ func TestAnotherHostTellsOfItself(t *testing.T) {
 	if err := s.get("findings", &own); err != nil || own.Host != "watch1" || own.fsync(o.name) {
 		t.Errorf("the machine's own findings: %v, of %q; those of the other are among them: %v", err, own.Host, own.fsync(o.name))
 	}
-	s.until("its findings in the store", 20*time.Second, func() bool { return s.count(t, "select count(*) from headroom.finding where host = 'db2' and body::text like '%fsync%'") > 0 })
+	s.until("its findings in the store", 20*time.Second, func() bool {
+		return s.count(t, "select count(*) from headroom.finding where host = 'db2' and body::text like '%fsync%'") > 0
+	})
 
-	o.stop()
+	o.kill()
 	s.until("silence", 40*time.Second, func() bool { return !s.host("db2").Silent.IsZero() })
 	var f toldFindings
 	if err := s.get("findings?host=db2", &f); err != nil || f.Silent.IsZero() || !f.fsync(o.name) {
@@ -209,4 +238,87 @@ func (s *site) count(t *testing.T, sql string) (n int) {
 		return -1
 	}
 	return n
+}
+
+// seconds waits until readings of a host come each second: somebody looks.
+func (s *site) seconds(t *testing.T, host string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, "GET", s.url+`/api/v1/live?match=host_boot_time_seconds%7Bhost%3D%22`+host+`%22%7D`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	in, last := bufio.NewScanner(res.Body), int64(0)
+	for in.Scan() {
+		text, ok := strings.CutPrefix(in.Text(), "data: ")
+		var e struct {
+			Rows []struct{ Points [][2]float64 }
+		}
+		if !ok || json.Unmarshal([]byte(text), &e) != nil {
+			continue
+		}
+		for _, r := range e.Rows {
+			for _, p := range r.Points {
+				if at := int64(p[0]); last != 0 && at-last == 1000 {
+					return
+				} else if at > last {
+					last = at
+				}
+			}
+		}
+	}
+	t.Errorf("no two readings of %s came a second apart: %v", host, in.Err())
+}
+
+// An agent that meets an older Headroom ships its samples as before, and says
+// once what is not shown there.
+func TestAgentMeetsAnOlderHeadroom(t *testing.T) {
+	var mu sync.Mutex
+	batches, told := 0, 0
+	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/api/v1/ingest/batch" {
+			batches++
+			fmt.Fprint(w, `{"accepted":1,"rejected":0,"batches":1}`)
+			return
+		}
+		told++
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"error":"there is no POST \"/api/v1/ingest/state\""}`)
+	}))
+	defer older.Close()
+	said := make(chan string, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Agent(ctx, AgentOptions{Dirs: testDirs(t), To: older.URL, Token: "x", Every: time.Second, Say: func(text string) { said <- text }})
+	}()
+	heard := ""
+	for end := time.After(60 * time.Second); !strings.Contains(heard, "it is older"); {
+		select {
+		case text := <-said:
+			heard += text + "\n"
+		case <-end:
+			t.Fatalf("in 60 s it said only: %s", heard)
+		}
+	}
+	need.Eventually(t, 60*time.Second, "samples still come", func() bool { mu.Lock(); defer mu.Unlock(); return batches > 1 })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if told != 1 || strings.Count(heard, "not shown there") != 1 {
+		t.Errorf("told %d times, said:\n%s", told, heard)
+	}
 }
