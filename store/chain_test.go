@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,5 +67,40 @@ func TestOrderOfSeriesChanges(t *testing.T) {
 		if sum != want {
 			t.Errorf("%s: sum %v, want %v", name, sum, want)
 		}
+	}
+}
+
+// When memory is full, who packs is told, and does not wait for the next pass;
+// what is known of many series is no reason to pack.
+func TestFullMemoryIsPackedAtOnce(t *testing.T) {
+	c := newClock("2026-03-01 10:00:00")
+	s := openStore(t, base(t, 0), c, func(o *Options) { o.HeadBytes = 20 * entrySize })
+	b := batch()
+	for i := range 40 {
+		b.Rows = append(b.Rows, row(series(fmt.Sprintf(`m%d{host="x"}`, i))))
+	}
+	write(t, s, b)
+	if len(s.full) != 0 || s.head.size() < s.o.HeadBytes {
+		t.Fatalf("%d bytes of %d, told %d times; want series without points to fill it, and nobody told", s.head.size(), s.o.HeadBytes, len(s.full))
+	}
+	x := series(`m1{host="x"}`)
+	for i := range 600 {
+		write(t, s, batch(row(x, pt(c.now().Add(time.Duration(i*i)*time.Millisecond), float64(i)/7))))
+	}
+	if len(s.full) != 1 {
+		t.Fatal("nobody was told that memory is full")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan struct{})
+	go func() { s.Run(ctx); close(ended) }()
+	for len(s.full) > 0 || s.head.full(s.o.HeadBytes) {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	<-ended
+	f := query(t, s, Query{Match: named("m1"), From: c.now(), To: c.now().Add(time.Hour), Step: time.Hour, Func: "count"})
+	if f.Lines[0].Values[0] != 600 {
+		t.Errorf("%v points, want 600", f.Lines[0].Values[0])
 	}
 }

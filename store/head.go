@@ -190,6 +190,15 @@ func (h *head) size() int64 {
 	return int64(h.bytes)
 }
 
+// full says whether the points are to be packed before their hour is over. Of
+// a great many series, what is known of them takes more than the limit; packing
+// would not make that less.
+func (h *head) full(limit int64) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return int64(h.bytes) > limit && int64(h.bytes-len(h.series)*entrySize) > limit/4
+}
+
 // latest is the latest time of any point met, milliseconds; 0: none.
 func (h *head) latest() int64 {
 	h.mu.RLock()

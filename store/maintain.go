@@ -17,8 +17,9 @@ const (
 	passEvery  = 15 * time.Second
 )
 
-// Run keeps the store in order until the context ends: Maintain every 15 s.
-// What fails is told to Log once and tried again.
+// Run keeps the store in order until the context ends: Maintain every 15 s, and
+// at once when memory for points is full. What fails is told to Log once and
+// tried again after 15 s.
 func (s *Store) Run(ctx context.Context) {
 	told := ""
 	for {
@@ -36,9 +37,14 @@ func (s *Store) Run(ctx context.Context) {
 			s.o.Log("store: in order again")
 		}
 		told = now
+		full := s.full
+		if err != nil {
+			full = nil
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-full:
 		case <-time.After(passEvery):
 		}
 	}
@@ -104,8 +110,8 @@ func (s *Store) ahead(ctx context.Context, now time.Time) error {
 // the last time is long ago by the clock that does not jump.
 func (s *Store) packDue(ctx context.Context, now time.Time) error {
 	cutoff := now.Add(-closeGrace).Truncate(time.Hour)
-	switch size := s.head.size(); {
-	case size > s.o.HeadBytes || time.Since(s.packedAt) > 70*time.Minute:
+	switch {
+	case s.head.full(s.o.HeadBytes) || time.Since(s.packedAt) > 70*time.Minute:
 		cutoff = time.UnixMilli(1<<62 - 1)
 	case !s.retry() && s.packed.Equal(cutoff):
 		return nil

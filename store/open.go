@@ -51,6 +51,7 @@ type Store struct {
 	out       hotRows
 
 	head *head
+	full chan struct{} // memory for points is full
 
 	mmu       sync.Mutex // one pass of maintenance
 	packed    time.Time  // when hours were packed last, by our clock
@@ -70,7 +71,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{o: o, epoch: -1, cfg: cfg, seed: maphash.MakeSeed(), packedAt: time.Now()}
+	s := &Store{o: o, epoch: -1, cfg: cfg, seed: maphash.MakeSeed(), packedAt: time.Now(), full: make(chan struct{}, 1)}
 	s.head = newHead()
 	set(cfg)
 	if err := s.open(ctx); err != nil {

@@ -79,8 +79,8 @@ func (s *Store) ready(ctx context.Context) error {
 			return err
 		}
 	}
-	if b := s.head.size(); b > 3*s.o.HeadBytes {
-		return transient(fail.Hint(fmt.Errorf("%d MiB of points wait to be packed: %w", b>>20, errors.Join(s.passErr(), errBehind)), "see the log for why packing fails"))
+	if s.head.full(3 * s.o.HeadBytes) {
+		return transient(fail.Hint(fmt.Errorf("%d MiB of points wait to be packed: %w", s.head.size()>>20, errors.Join(s.passErr(), errBehind)), "see the log for why packing fails"))
 	}
 	return nil
 }
@@ -122,6 +122,12 @@ func (s *Store) write(ctx context.Context, batches []*metric.Batch) error {
 		return transient(err)
 	}
 	s.apply(w)
+	if s.head.full(s.o.HeadBytes) {
+		select {
+		case s.full <- struct{}{}:
+		default: // is known
+		}
+	}
 	return nil
 }
 

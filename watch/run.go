@@ -57,6 +57,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer release()
+	defer thrift()()
 	if err := w.build(ctx); err != nil {
 		return err
 	}
