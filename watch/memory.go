@@ -1,20 +1,44 @@
 package watch
 
 import (
+	"encoding/hex"
+	"errors"
+	"hash/fnv"
+	"io/fs"
 	"os"
-	"runtime/debug"
+	"path/filepath"
+
+	"headroom/host"
+	"headroom/metric"
 )
 
-// gcPercent is GOGC where it is not set: a sample leaves little garbage, so
-// that collecting twice as often costs little, and the heap may grow by half of
-// what lives and not by as much again.
-const gcPercent = 50
-
-// thrift sets it until the function returned is called.
-func thrift() (back func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
+// keeper keeps what collectors must know after a restart, a file for each
+// collector and server.
+func (p place) keeper(collector, server string) metric.Keeper {
+	name := collector
+	if server != "" {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(server))
+		name += "-" + hex.EncodeToString(h.Sum(nil))
 	}
-	before := debug.SetGCPercent(gcPercent)
-	return func() { debug.SetGCPercent(before) }
+	return keptFile(p.path(filepath.Join("memory", name+".json")))
+}
+
+type keptFile string
+
+// Load implements metric.Keeper.
+func (f keptFile) Load() ([]byte, error) {
+	b, err := os.ReadFile(string(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// Save implements metric.Keeper.
+func (f keptFile) Save(b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(string(f)), 0o700); err != nil {
+		return err
+	}
+	return host.WriteDurable(string(f), b, 0o600)
 }
