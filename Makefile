@@ -28,8 +28,8 @@ test:
 
 # Root only: changes this machine's own disk queue and sysctls and puts them back.
 test-real: build
-	@scripts/need test
-	$(GO) test -count=1 -timeout 20m -tags real -v ./test/real/...
+	@scripts/need test-real
+	$(GO) test -count=1 -timeout 30m -tags real -v ./test/real/...
 
 # Hours, not minutes: what talks to servers on every PostgreSQL major, then
 # fuzzing. One: make test-majors MAJORS=13

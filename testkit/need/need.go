@@ -56,6 +56,14 @@ var needs = map[string]func() string{
 	"nft":      program("nft", "apt-get install nftables"),
 	"iptables": program("iptables", "apt-get install iptables"),
 	"ipset":    program("ipset", "apt-get install ipset"),
+	"vm": func() string {
+		for _, p := range []string{"qemu-system-x86_64", "mmdebstrap", "mkfs.ext4"} {
+			if _, err := host.FindProgram(p); err != nil {
+				return "no " + p + ": apt-get install qemu-system-x86 mmdebstrap e2fsprogs"
+			}
+		}
+		return ""
+	},
 	"embedded": func() string {
 		if os.Getenv("HEADROOM_OFFLINE") != "" {
 			return "HEADROOM_OFFLINE is set: server binaries are not fetched"
