@@ -202,7 +202,9 @@ func (a *app) agent() *cobra.Command {
 		Use:   "agent --to URL",
 		Short: "Watch this machine and send what is read to another Headroom",
 		Long: `Reads what "headroom up" reads and sends it to the one at URL, from a queue that
-survives kills, power cuts and hours without the other. It serves no page and
+survives kills, power cuts and hours without the other. It puts the same checks
+and tells what they found, what cannot be read and, while somebody looks at this
+host over there, what runs on its servers; it changes nothing. It serves no page and
 needs no PostgreSQL. The token is one of scope write, made over there with
 "headroom up token create NAME --scope write", and is read from a file or from
 HEADROOM_TOKEN, never from the command line.

@@ -26,7 +26,8 @@ func (o Options) newBook() *peer.Book {
 }
 
 // keepHosts has the store keep what other hosts told, and puts back what it
-// kept before the start. While the store is away what is told is in memory.
+// kept before the start. While the store is away what is told is in memory; what
+// was told last is kept at the end.
 func (w *watcher) keepHosts(ctx context.Context) error {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -46,10 +47,20 @@ func (w *watcher) keepHosts(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return w.keepLast(ctx)
 		case <-tick.C:
 		}
 	}
+}
+
+// keepLast keeps what was told since the last round.
+func (w *watcher) keepLast(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer stop()
+	if s, err := w.house.get(); err == nil {
+		_ = keep(ctx, s, w.hosts) // hosts tell it again
+	}
+	return nil
 }
 
 func restore(ctx context.Context, s *store.Store, b *peer.Book) (bool, error) {
