@@ -13,9 +13,9 @@ import (
 
 // How the worker takes from the queue. A round is one transaction, which costs
 // an fsync: many small batches go into one, few large ones too, so that a round
-// is about 2 MiB as queued, 300,000 points.
+// is about 1 MiB as queued, 150,000 points.
 const (
-	roundBytes = 2 << 20
+	roundBytes = 1 << 20
 	roundLeast = 8 // batches
 	roundMost  = 2000
 	holdEvery  = 10 * time.Second // the queue's lease is longer
