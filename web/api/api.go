@@ -87,11 +87,12 @@ type Limits struct {
 	Window     metric.Window // times that are taken; default: 14 days back, 5 minutes ahead
 	WireBytes  int64         // of a body as sent; 32 MiB
 	RawBytes   int64         // of a body unpacked; 64 MiB
-	LineBytes  int           // of one JSON line; 4 MiB
+	LineBytes  int           // of one JSON line; 1 MiB
 	Series     int           // series in all that are taken within a day, shared by the tokens; 500,000
 	Patience   time.Duration // for each MiB of a body to come; 30 s
 	Reading    time.Duration // of the store, for one answer; 40 s
 	Requests   int           // requests that bring samples, at the same time; half of them with one token; 32
+	Memory     int64         // that these may take, together, about; 128 MiB
 	Streams    int           // live streams in all; 2,048
 	StreamsOne int           // live streams of one session or token; 32
 }
@@ -111,9 +112,12 @@ func (l Limits) withDefaults() Limits {
 	if l.RawBytes == 0 {
 		l.RawBytes = 64 << 20
 	}
+	if l.Memory == 0 {
+		l.Memory = 128 << 20
+	}
 	l.Patience = cmp.Or(l.Patience, 30*time.Second)
 	l.Reading = cmp.Or(l.Reading, readTime)
-	def(&l.LineBytes, 4<<20)
+	def(&l.LineBytes, 1<<20)
 	def(&l.Series, 500_000)
 	def(&l.Requests, 32)
 	def(&l.Streams, 2048)
@@ -157,7 +161,7 @@ func New(p Parts) *API {
 	}
 	a := &API{Parts: p, began: p.Now()}
 	a.book = newBook(p.Limits.Series, p.Now)
-	a.slots = newPlaces(p.Limits.Requests)
+	a.slots = newPlaces(p.Limits.Memory)
 	a.streams.by = map[string]int{}
 	a.life, a.end = context.WithCancel(context.Background())
 	if p.Usage != nil {

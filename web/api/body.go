@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -67,20 +69,68 @@ func (r *raw) Read(p []byte) (int, error) {
 var (
 	gzips = sync.Pool{New: func() any { return new(gzip.Reader) }}
 	zstds = sync.Pool{New: func() any {
-		d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true)) // options are sound
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true)) // options are sound
 		return d
 	}}
 )
 
 // openBody returns the unpacked body of a request, bounded before and after
-// unpacking; done gives back what it took.
+// unpacking, once there is a place for it; done gives back what it took.
 func (a *API) openBody(w http.ResponseWriter, r *http.Request) (body io.Reader, done func(), err error) {
 	if r.ContentLength > a.Limits.WireBytes {
 		return nil, nil, tooBig(a.Limits.WireBytes, "as sent")
 	}
+	in := bufio.NewReader(&wire{r: r.Body, c: http.NewResponseController(w), left: a.Limits.WireBytes, limit: a.Limits.WireBytes, patience: a.Limits.Patience})
+	coding := strings.Join(r.Header.Values("Content-Encoding"), ", ")
+	memory, err := a.memoryFor(coding, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	leave, err := a.slots.take(r.Context(), a.newBringer(r.Context()).id, memory)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, give, err := a.unpack(coding, in, r.ContentLength)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return body, func() { give(); leave() }, nil
+}
+
+// zstdMemory is what unpacking zstd takes: the window that is allowed, twice.
+const zstdMemory = 2 * zstdWindow
+
+const zstdWindow = 8 << 20
+
+// memoryFor is what a body will take at most, about. A block of snappy, which
+// is held whole, says so in its first bytes.
+func (a *API) memoryFor(coding string, in *bufio.Reader) (int64, error) {
+	least := max(1, a.Limits.Memory/int64(a.Limits.Requests))
+	switch coding {
+	case "zstd":
+		return least + zstdMemory, nil
+	case "snappy":
+		head, err := in.Peek(binary.MaxVarintLen64)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, bodyError(err)
+		}
+		n, used := binary.Uvarint(head)
+		if used <= 0 {
+			return 0, bodyError(snappy.ErrCorrupt)
+		}
+		if n > uint64(a.Limits.RawBytes) {
+			return 0, tooBig(a.Limits.RawBytes, "after unpacking")
+		}
+		return least + 2*int64(n), nil
+	}
+	return least, nil
+}
+
+// unpack returns what a body holds.
+func (a *API) unpack(coding string, in io.Reader, size int64) (body io.Reader, done func(), err error) {
 	done = func() {}
-	in := io.Reader(&wire{r: r.Body, c: http.NewResponseController(w), left: a.Limits.WireBytes, limit: a.Limits.WireBytes, patience: a.Limits.Patience})
-	switch coding := strings.Join(r.Header.Values("Content-Encoding"), ", "); coding {
+	switch coding {
 	case "", "identity":
 	case "gzip":
 		z := gzips.Get().(*gzip.Reader)
@@ -97,7 +147,7 @@ func (a *API) openBody(w http.ResponseWriter, r *http.Request) (body io.Reader, 
 		}
 		in, done = z, func() { _ = z.Reset(nil); zstds.Put(z) } // a reset to nothing cannot fail
 	case "snappy":
-		return unsnap(in, r.ContentLength, a.Limits.RawBytes)
+		return unsnap(in, size)
 	default:
 		return nil, nil, refuse(http.StatusUnsupportedMediaType, "send it as it is, or as gzip, zstd or snappy (block format)", "content encoding %.40q is not known", coding)
 	}
@@ -119,7 +169,7 @@ func giveBack(room *bytes.Buffer) {
 
 // unsnap unpacks snappy's block format, whose length is known beforehand. size
 // is that of the body as sent; -1: not known.
-func unsnap(in io.Reader, size, limit int64) (io.Reader, func(), error) {
+func unsnap(in io.Reader, size int64) (io.Reader, func(), error) {
 	packed := rooms.Get().(*bytes.Buffer)
 	defer giveBack(packed)
 	packed.Grow(int(min(max(size, 0), roomKept)) + bytes.MinRead)
@@ -129,9 +179,6 @@ func unsnap(in io.Reader, size, limit int64) (io.Reader, func(), error) {
 	n, err := snappy.DecodedLen(packed.Bytes())
 	if err != nil {
 		return nil, nil, bodyError(err)
-	}
-	if int64(n) > limit {
-		return nil, nil, tooBig(limit, "after unpacking")
 	}
 	if int64(n) > 64*int64(packed.Len())+64 { // no snappy block shrinks that much
 		return nil, nil, bodyError(snappy.ErrCorrupt)

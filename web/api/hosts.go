@@ -265,11 +265,6 @@ func (a *API) ingestState(w http.ResponseWriter, r *http.Request) error {
 	if t := r.Header.Get("Content-Type"); t != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "send Content-Type: application/json", "content type %.60q is not taken here", t)
 	}
-	end, err := a.begin(r)
-	if err != nil {
-		return err
-	}
-	defer end()
 	body, done, err := a.openBody(w, r)
 	if err != nil {
 		return err

@@ -57,11 +57,6 @@ func (r *receipt) reject(index, point int, reason string) {
 // among those at work, its body unpacked and bounded, and the receipt of what
 // take took of it.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, take func(in *intake, body io.Reader) error) error {
-	end, err := a.begin(r)
-	if err != nil {
-		return err
-	}
-	defer end()
 	body, done, err := a.openBody(w, r)
 	if err != nil {
 		return err
