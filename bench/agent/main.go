@@ -147,6 +147,11 @@ func (a *arm) start(argv []string, env ...string) error {
 
 // receive counts points as `headroom up` would get them.
 func (a *arm) receive(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/state") { // what the host tells of itself
+		_, _ = io.Copy(io.Discard, r.Body) // a sender that has gone is no matter
+		fmt.Fprint(w, `{"taken":true}`)
+		return
+	}
 	in := bufio.NewReader(r.Body)
 	var d metric.Decoder
 	for {
