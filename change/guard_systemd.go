@@ -44,7 +44,7 @@ func (r *run) ownUnit() bool {
 
 // passedOn are the variables that tell where Headroom's files are.
 var passedOn = []string{"HEADROOM_STATE", "HOME", "STATE_DIRECTORY", "RUNTIME_DIRECTORY", "CONFIGURATION_DIRECTORY", "CACHE_DIRECTORY",
-	"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HEADROOM_CRASH_AT", "HEADROOM_CRASH_SIGNAL", "HEADROOM_CRASH_MARK"}
+	"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HEADROOM_CRASH_AT", "HEADROOM_CRASH_SIGNAL", "HEADROOM_CRASH_MARK", "HEADROOM_CRASH_ONCE"}
 
 // startUnit starts the guard as a service and returns its name when it stands by.
 func (r *run) startUnit(ctx context.Context, c host.Cmd) (string, error) {

@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -16,8 +17,10 @@ var passed atomic.Int64
 // At sends a signal to the program itself when HEADROOM_CRASH_AT names this
 // point: "name" or "name:3" for the third pass. HEADROOM_CRASH_SIGNAL is the
 // signal's number, SIGKILL if unset; the file HEADROOM_CRASH_MARK is written
-// first, to show that the point was reached. After a signal that can be caught the
-// program has a moment to notice it before it goes on.
+// first, to show that the point was reached, and by which process. With
+// HEADROOM_CRASH_ONCE nothing happens where that file is there already: what
+// takes over does not die, too. After a signal that can be caught the program
+// has a moment to notice it before it goes on.
 func At(name string) {
 	want, nth, _ := strings.Cut(os.Getenv("HEADROOM_CRASH_AT"), ":")
 	if want != name {
@@ -35,7 +38,10 @@ func At(name string) {
 		sig = syscall.Signal(s)
 	}
 	if mark := os.Getenv("HEADROOM_CRASH_MARK"); mark != "" {
-		if err := os.WriteFile(mark, []byte(name), 0o600); err != nil {
+		if _, err := os.Stat(mark); err == nil && os.Getenv("HEADROOM_CRASH_ONCE") != "" {
+			return
+		}
+		if err := os.WriteFile(mark, fmt.Appendf(nil, "%s %d\n", name, os.Getpid()), 0o600); err != nil {
 			panic(err)
 		}
 	}
