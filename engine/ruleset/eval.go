@@ -70,10 +70,10 @@ type base struct {
 // bases are the base chains that a packet of a family passes at a hook.
 func bases(tables []*Table, hook string, family Family) (out []base) {
 	for _, t := range tables {
-		if t.Family != family && t.Family != Inet {
+		if t.Family != family && t.Family != Inet && t.Family != Netdev {
 			continue
 		}
-		for _, c := range t.Chains {
+		for _, c := range t.Chains { // of a netdev chain whatever its devices: nft 1.0.6 does not tell them
 			if c.Hook == hook && c.Type != "nat" {
 				out = append(out, base{t, c})
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -298,14 +297,4 @@ func only(v any) (string, any) {
 		return k, x
 	}
 	return "", nil
-}
-
-// sorted are the keys of an object.
-func sorted(o object) []string {
-	out := make([]string, 0, len(o))
-	for k := range o {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

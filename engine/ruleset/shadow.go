@@ -202,3 +202,40 @@ func impliesWords(have, m Match) bool {
 	}
 	return between(have.Not, m.Not, have.Words, m.Words, contains, overlaps)
 }
+
+// Earliest is the position, from 0, to which the rule at position at can move
+// up without any packet being treated otherwise: the rules that it passes match
+// no packet that it matches, or end it in the same way.
+func (t *Table) Earliest(c *Chain, at int) int {
+	r := c.Rules[at]
+	if !ends(r.Verdict) || !r.constant() || len(r.Actions) > 0 {
+		return at
+	}
+	p := purity{t, map[string]bool{}}
+	to := at
+	for to > 0 {
+		above := c.Rules[to-1]
+		same := ends(above.Verdict) && above.Verdict.Kind == r.Verdict.Kind && above.Verdict.Chain == r.Verdict.Chain && above.Verdict.With == r.Verdict.With &&
+			len(above.Actions) == 0 && above.constant()
+		if !same && !(p.rule(above) && apart(above, r)) {
+			return to
+		}
+		to--
+	}
+	return to
+}
+
+// apart says whether no packet matches both rules, for certain.
+func apart(a, b *Rule) bool {
+	for _, m := range a.Matches {
+		if !stable[m.Field] || m.Not || m.Field == Port {
+			continue
+		}
+		x := m
+		x.Not = true // what b matches must lie outside of what a does
+		if slices.ContainsFunc(b.Matches, func(have Match) bool { return !have.Not && implies(have, x) }) {
+			return true
+		}
+	}
+	return false
+}

@@ -14,18 +14,17 @@ import (
 // KernelLog is what the kernel's log says of packets that it could not keep up
 // with. Its times are seconds since boot; it holds as much as its buffer does.
 type KernelLog struct {
-	Begins  float64         `json:"begins" unit:"seconds" src:"dmesg" doc:"the time of its oldest line, since boot"`
-	Ends    float64         `json:"ends" unit:"seconds" src:"dmesg" doc:"the time of its newest line, since boot"`
-	Full    int64           `json:"table_full" unit:"count" src:"dmesg, nf_conntrack: table full" doc:"lines that tell of packets dropped because the connection tracking table was full; each may stand for many"`
-	First   float64         `json:"first_full" unit:"seconds" src:"dmesg" doc:"the time of the first of them"`
-	Last    float64         `json:"last_full" unit:"seconds" src:"dmesg" doc:"the time of the last of them"`
-	Skipped int64           `json:"suppressed" unit:"count" src:"dmesg, callbacks suppressed" doc:"further lines that the kernel kept back"`
-	Floods  map[int64]int64 `json:"syn_floods,omitempty" unit:"count" src:"dmesg, Possible SYN flooding on port" doc:"by port, how often the kernel told of a SYN flood"`
+	Begins  float64 `json:"begins" unit:"seconds" src:"dmesg" doc:"the time of its oldest line, since boot"`
+	Ends    float64 `json:"ends" unit:"seconds" src:"dmesg" doc:"the time of its newest line, since boot"`
+	Full    int64   `json:"table_full" unit:"count" src:"dmesg, nf_conntrack: table full" doc:"lines that tell of packets dropped because the connection tracking table was full; each may stand for many"`
+	First   float64 `json:"first_full" unit:"seconds" src:"dmesg" doc:"the time of the first of them"`
+	Last    float64 `json:"last_full" unit:"seconds" src:"dmesg" doc:"the time of the last of them"`
+	Skipped int64   `json:"suppressed" unit:"count" src:"dmesg, callbacks suppressed" doc:"further lines that the kernel kept back"`
 }
 
 // Told is the fact "firewall.kernel-log".
 var Told = &fact.Source[KernelLog]{
-	Name: "firewall.kernel-log", Doc: "what the kernel's log says of a full connection tracking table and SYN floods",
+	Name: "firewall.kernel-log", Doc: "what the kernel's log says of a full connection tracking table",
 	Read: func(ctx context.Context, in *fact.In) (KernelLog, error) {
 		out, err := in.Look(ctx, "dmesg")
 		switch {
@@ -77,18 +76,6 @@ func (k *KernelLog) line(text string) {
 				k.Skipped += n
 				return
 			}
-		}
-	case strings.Contains(text, "ossible SYN flooding on port "):
-		_, port, _ := strings.Cut(text, "ossible SYN flooding on port ")
-		port, _, _ = strings.Cut(port, ". ")
-		if i := strings.LastIndexByte(port, ':'); i >= 0 { // newer kernels write address and port
-			port = port[i+1:]
-		}
-		if n, err := strconv.ParseUint(strings.TrimSpace(port), 10, 16); err == nil {
-			if k.Floods == nil {
-				k.Floods = map[int64]int64{}
-			}
-			k.Floods[int64(n)]++
 		}
 	}
 }

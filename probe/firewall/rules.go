@@ -116,8 +116,8 @@ var Live = &fact.Source[Rules]{
 	Read: func(ctx context.Context, in *fact.In) (Rules, error) { return Read(ctx, in) },
 }
 
-// Read lists all the machine's rules. It fails only if no program is there that
-// could list any: what single ones could not tell is in their dumps.
+// Read lists all the machine's rules. It fails only if no program is there, or
+// allowed, to list any: what single ones could not tell is in their dumps.
 func Read(ctx context.Context, r host.Reader) (Rules, error) {
 	var dumps []Dump
 	for _, l := range []struct {
@@ -130,22 +130,31 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 		dumps = append(dumps, ask(ctx, r, l.family, l.names))
 	}
 	dumps = append(dumps, look(ctx, r, "", "nft", "-j", "list", "ruleset"), look(ctx, r, "", "ipset", "save"))
-	absent := 0
+	absent, denied := 0, 0
 	for i := range dumps {
-		if dumps[i].Unknown == missing {
+		switch dumps[i].Unknown {
+		case missing:
 			absent++
 			dumps[i].without(r)
+		case forRoot:
+			denied++
 		}
 	}
 	if absent == len(dumps) {
 		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: neither nft nor iptables is installed: %w", fail.ErrAbsent), "apt-get install nftables")
 	}
+	if denied > 0 && absent+denied == len(dumps) {
+		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: %w: only root may", fail.ErrDenied), "run it as root")
+	}
 	return NewRules(slices.DeleteFunc(dumps, func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
 }
 
-// missing stands for a program that is not there, until it is known whether
-// that matters.
-const missing = "not installed"
+const (
+	// missing stands for a program that is not there, until it is known whether
+	// that matters.
+	missing = "not installed"
+	forRoot = "only root may list them: run it as root"
+)
 
 func ask(ctx context.Context, r host.Reader, family ruleset.Family, names []string) (d Dump) {
 	for _, n := range names {
@@ -163,7 +172,7 @@ func look(ctx context.Context, r host.Reader, family ruleset.Family, argv ...str
 	case errors.Is(err, fail.ErrAbsent):
 		d.Unknown = missing
 	case err != nil && refused(err):
-		d.Unknown = "only root may list them: run it as root"
+		d.Unknown = forRoot
 	case err != nil:
 		d.Unknown = err.Error()
 	default:
