@@ -130,7 +130,7 @@ See it all at work on a private server that is thrown away: headroom demo`,
 	root.SetVersionTemplate("headroom {{.Version}}\n")
 	root.AddCommand(a.demo(), a.check(), a.facts(), a.plan(), a.apply(), a.confirm(), a.revert(), a.journal(),
 		a.guard(), a.try(), a.compare(), a.report(), a.changes(), a.workloads())
-	root.AddCommand(a.lab())
+	root.AddCommand(a.lab(), a.flood())
 	root.AddCommand(a.load())
 	root.AddCommand(a.ingest())
 	root.AddCommand(a.sql())

@@ -24,15 +24,18 @@ func (f *Filter) code(at Hook, how Lookup, entries int) asm.Instructions {
 	if how != Every {
 		code = append(source(at), f.find(how, entries)...)
 	}
-	return append(code,
-		asm.StoreImm(asm.RFP, -4, 0, asm.Word).WithSymbol("found"),
+	code = append(code,
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 		asm.LoadMapPtr(asm.R1, f.counts.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "drop"),
 		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), asm.Add.Imm(asm.R1, 1), asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, drop).WithSymbol("drop"), asm.Return(),
-		asm.Mov.Imm(asm.R0, pass).WithSymbol("pass"), asm.Return())
+		asm.Mov.Imm(asm.R0, drop).WithSymbol("drop"), asm.Return())
+	if how == Every {
+		return code // the kernel refuses a program with parts that nothing leads to
+	}
+	return append(code, asm.Mov.Imm(asm.R0, pass).WithSymbol("pass"), asm.Return())
 }
 
 // Where an IPv4 packet in an Ethernet frame has its source address.

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"headroom/fail"
 )
 
 // mmsgBatch is how many packets one sendmmsg hands over: more gain nothing.
@@ -71,7 +73,11 @@ func (s *mmsg) open(f Flood, v6, plain bool) (err error) {
 		typ, proto = unix.SOCK_DGRAM, unix.IPPROTO_UDP
 	}
 	if s.fd, err = unix.Socket(family, typ|unix.SOCK_CLOEXEC, proto); err != nil {
-		return fmt.Errorf("open socket: %w", err)
+		err = fmt.Errorf("open socket: %w", err)
+		if errors.Is(err, unix.EPERM) {
+			err = fail.Hint(err, "run it as root; without root only UDP from the own address can be sent")
+		}
+		return err
 	}
 	defer func() {
 		if err != nil {
