@@ -6,6 +6,7 @@ import (
 	"headroom/topic"
 	"headroom/topic/disk"
 	"headroom/topic/fastpath"
+	"headroom/topic/firewall"
 	"headroom/topic/kernel"
 	"headroom/topic/memory"
 	"headroom/topic/network"
@@ -23,6 +24,7 @@ func Topics() []topic.Topic {
 		memory.Topic,
 		kernel.Topic,
 		network.Topic,
+		firewall.Topic,
 		raid.Topic,
 		nginx.Topic,
 		pool.Topic,
