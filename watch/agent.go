@@ -91,7 +91,7 @@ func (o AgentOptions) parts(p place, q queue.Queue) ([]part, error) {
 	live, sendLive := shown(ship)
 	runner = agent.New(agent.Options{
 		Reader: host.Open(host.Options{}), Host: o.Host, Collectors: collectors(),
-		Find: finder(o.Dirs, o.Servers), Sink: ship.Put, Live: live, Final: permanentPut,
+		Find: finder(o.Dirs, o.Servers), Sink: ship.Put, Live: live, Final: permanentPut, Keep: p.keeper,
 	})
 	checks := &checker{host: o.Host, version: o.Version, every: o.Every, targets: runner.Targets, say: o.Say}
 	tells = newTeller(o.Host, o.Version, runner, checks, ship, o.Say)
