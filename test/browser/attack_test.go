@@ -44,9 +44,9 @@ func testHostileText(t *testing.T, s *site, chrome context.Context) {
 	if err := os.WriteFile(filepath.Join(results, "20260101-hostile.json"), []byte(`{"format":"headroom-trial","name":`+label+`}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := s.login(t, chrome)
+	b := s.login(t, chrome, "/")
 	// A change whose value is markup, through plan, journal and marks.
-	plan := js[map[string]any](b, `fetch('/api/v1/plans', {method: 'POST', body: JSON.stringify({change: "postgres.setting log_line_prefix='<img src=x onerror=window.hacked=1>%p '", server: `+quoted(s.server(b))+`})}).then(r => r.json())`)
+	plan := js[map[string]any](b, `fetch('/api/v1/plans', {method: 'POST', body: JSON.stringify({change: "postgres.setting log_line_prefix='<img src=x onerror=window.hacked=1>%p '", server: `+quoted(s.server())+`})}).then(r => r.json())`)
 	if id, ok := plan["id"].(string); ok {
 		js[any](b, `fetch('/api/v1/plans/`+id+`/apply', {method: 'POST', body: JSON.stringify({confirm: `+quoted(id)+`})}).then(r => r.json())`)
 	} else {
@@ -57,7 +57,7 @@ func testHostileText(t *testing.T, s *site, chrome context.Context) {
 		b.open(s.url + path)
 		b.until("document.readyState === 'complete' && [...document.querySelectorAll('[data-part]')].every(p => p.childElementCount)")
 		if path == "/postgres" {
-			b.open(s.postgres(b))
+			b.open(s.url + s.postgres())
 			b.until("document.querySelector('[data-part=sessions]').textContent.includes('onerror')")
 		}
 		if path == "/disks" { // the test is worth nothing where the text is not shown
@@ -84,9 +84,8 @@ const hostileURL = `%22%3E%3Cimg%20src=x%20onerror=window.hacked=1%3E`
 // testAttacks opens pages of other origins, in the browser that is logged in,
 // that try to act, to read, and to frame.
 func testAttacks(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
-	b.open(s.url + "/findings")
-	id := js[map[string]any](b, `fetch('/api/v1/plans', {method: 'POST', body: JSON.stringify({change: 'postgres.setting work_mem=77MB', server: `+quoted(s.server(b))+`})}).then(r => r.json())`)["id"].(string)
+	b := s.login(t, chrome, "/findings")
+	id := js[map[string]any](b, `fetch('/api/v1/plans', {method: 'POST', body: JSON.stringify({change: 'postgres.setting work_mem=77MB', server: `+quoted(s.server())+`})}).then(r => r.json())`)["id"].(string)
 	was := s.setting("work_mem")
 	port := s.url[strings.LastIndex(s.url, ":"):]
 	evil := evilServer(t, s.url, id)

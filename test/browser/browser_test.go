@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"headroom/watch"
 )
 
 // drawn says that charts are there and the first ones show something.
@@ -23,21 +25,21 @@ func TestPages(t *testing.T) {
 	s := startSite(t)
 	chrome := chromium(t)
 	s.busy("report", `select pg_sleep(300)`)
-	s.ready(s.login(t, chrome))
+	s.ready(t)
 	s.history()
 	type one struct {
 		name string
 		run  func(*testing.T, *site, context.Context)
 	}
-	t.Run("read", func(t *testing.T) {
-		for _, c := range []one{{"login", testLogin}, {"live", testLive}, {"first", testFirst}, {"weeks", testWeeks}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions}, {"looks", testLooks}} {
+	t.Run("together", func(t *testing.T) {
+		for _, c := range []one{{"login", testLogin}, {"live", testLive}, {"first", testFirst}, {"weeks", testWeeks}, {"zoom", testZoom}, {"keys", testKeys}, {"gaps", testGaps}, {"sessions", testSessions}, {"phone", testPhone}, {"wall", testWall}, {"light", testLight}, {"plan", testPlan}, {"attacks", testAttacks}} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				c.run(t, s, chrome)
 			})
 		}
 	})
-	for _, c := range []one{{"plan", testPlan}, {"text", testHostileText}, {"attacks", testAttacks}, {"away", testAway}} {
+	for _, c := range []one{{"text", testHostileText}, {"away", testAway}} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, s, chrome) })
 	}
 }
@@ -45,14 +47,14 @@ func TestPages(t *testing.T) {
 // testAway takes the store away: the page stays up, says so, and draws what
 // comes live; when the store is back it says nothing more.
 func testAway(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
+	b := s.login(t, chrome, "/")
 	b.until(drawn)
 	if err := syscall.Kill(s.store.PID(), syscall.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
-	b.untilIn(40*second, "document.querySelector('#status').textContent.includes('samples wait in the queue')")
+	b.until("document.querySelector('#status').textContent.includes('samples wait in the queue')")
 	b.open(s.url + "/host") // a page that never had an answer
-	b.untilIn(30*second, "charts.all[0].orphan && charts.all[0].u && charts.all[0].data[0].length > 3")
+	b.until("charts.all[0].orphan && charts.all[0].u && charts.all[0].data[0].length > 3")
 	b.until("document.querySelector('#status').className === 'warn'")
 	if text := js[string](b, "document.querySelector('#status').textContent"); !strings.Contains(text, "The store is away for") {
 		t.Errorf("the status line: %s", text)
@@ -62,13 +64,13 @@ func testAway(t *testing.T, s *site, chrome context.Context) {
 	if err := s.store.Restart(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	b.untilIn(40*second, "document.querySelector('#status').textContent.startsWith('Connected')")
+	b.until("document.querySelector('#status').textContent.startsWith('Connected')")
 	b.until("!document.querySelector('[data-part=state]').textContent.includes('not lost')")
 	b.quiet("Failed to load resource") // that is how a browser tells of an answer that is an error
 }
 
 func testLogin(t *testing.T, s *site, chrome context.Context) {
-	b := newTab(t, chrome, testLimit)
+	b := newTab(t, chrome)
 	b.open(s.url + "/disks")
 	b.until("location.pathname === '/login'")
 	b.open(s.url + "/login?code=wrong")
@@ -76,7 +78,12 @@ func testLogin(t *testing.T, s *site, chrome context.Context) {
 	b.mu.Lock()
 	b.troubles = nil // the wrong code is an error in its log
 	b.mu.Unlock()
-	b = s.login(t, chrome)
+	link, err := watch.Link(s.dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open(link)
+	b.until("location.pathname === '/' && document.querySelector('#main')")
 	b.until("document.querySelector('#health') && !document.querySelector('#health').textContent.includes('Looking')")
 	for _, e := range []string{"/host", "/disks", "/postgres", "/tables", "/queries", "/traffic", "/queue", "/findings", "/lab", "/journal"} {
 		b.open(s.url + e)
@@ -94,12 +101,12 @@ func testLogin(t *testing.T, s *site, chrome context.Context) {
 }
 
 func testLive(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
+	b := s.login(t, chrome, "/")
 	b.until(drawn)
 	b.until("document.querySelector('#live').textContent === 'live'")
 	b.until("charts.all[0].u && charts.all[0].data[0].length")
 	// One a second, where a query has one in ten; a busy machine may leave some out.
-	b.untilIn(40*second, "(at => at.filter((x, i) => i && x - at[i - 1] <= 3).length > 2)(charts.all[0].data[0])")
+	b.until("(at => at.filter((x, i) => i && x - at[i - 1] <= 3).length > 2)(charts.all[0].data[0])")
 	if top := js[float64](b, "Math.max(...charts.all[0].stacked().slice(-1)[0])"); top > 1.3 {
 		t.Errorf("the CPUs are busy to %.0f %%", top*100)
 	}
@@ -116,8 +123,7 @@ func testLive(t *testing.T, s *site, chrome context.Context) {
 // testFirst looks at a machine that was never heard of: its first samples are
 // drawn when they come, not at the next query.
 func testFirst(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
-	b.open(s.url + "/host?host=new1")
+	b := s.login(t, chrome, "/host?host=new1")
 	b.until(drawn)
 	b.until("charts.all[0].el.querySelector('.gap')")
 	b.until("document.querySelector('#live').textContent === 'live'")
@@ -133,8 +139,7 @@ func testFirst(t *testing.T, s *site, chrome context.Context) {
 }
 
 func testZoom(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
-	b.open(s.url + "/host?host=web1&from=-2d&to=now")
+	b := s.login(t, chrome, "/host?host=web1&from=-2d&to=now")
 	b.until(drawn)
 	b.until("charts.all[0].u")
 	before := js[string](b, "location.search")
@@ -158,8 +163,7 @@ func testZoom(t *testing.T, s *site, chrome context.Context) {
 	b.hover(`charts.all[0].u.over`, 0.5)
 	b.until("charts.all.filter(c => c.u && c.visible).every(c => c.u.cursor.left > 0)")
 	zoomed := js[string](b, "location.href")
-	other := s.login(t, chrome)
-	other.open(zoomed)
+	other := s.login(t, chrome, strings.TrimPrefix(zoomed, s.url))
 	other.until(drawn)
 	other.until("charts.all[0].u")
 	if w := js[float64](other, "charts.all[0].u.scales.x.max - charts.all[0].u.scales.x.min"); w < 17*3600 || w > 22*3600 {
@@ -223,7 +227,7 @@ func (b *tab) press(key string) {
 }
 
 func testKeys(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
+	b := s.login(t, chrome, "/")
 	b.until(drawn)
 	b.keys(kb.Tab)
 	b.until("document.activeElement.className === 'skip' && document.activeElement.getBoundingClientRect().left >= 0")
@@ -258,8 +262,7 @@ func testKeys(t *testing.T, s *site, chrome context.Context) {
 }
 
 func testGaps(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
-	b.open(s.postgres(b))
+	b := s.login(t, chrome, s.postgres())
 	b.until(drawn)
 	flush := `charts.all.find(c => c.spec.title === 'Time of a flush').el`
 	b.do(chromedp.Func(func(context.Context, *chromedp.Target) error { return nil }))
@@ -273,8 +276,7 @@ func testGaps(t *testing.T, s *site, chrome context.Context) {
 }
 
 func testSessions(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
-	b.open(s.postgres(b))
+	b := s.login(t, chrome, s.postgres())
 	b.until("document.querySelector('[data-part=sessions]').textContent.includes('pg_sleep')")
 	b.until("[...document.querySelectorAll('[data-part=sessions] td')].some(d => d.textContent === 'Timeout: PgSleep')")
 	// The list renews itself and keeps how somebody sorted it.
@@ -282,7 +284,7 @@ func testSessions(t *testing.T, s *site, chrome context.Context) {
 	was := js[string](b, "(window.mine = document.querySelector('[data-part=sessions] table'), document.querySelector('[data-part=sessions] th[aria-sort=descending]').textContent)")
 	b.until("window.mine !== document.querySelector('[data-part=sessions] table')")
 	b.until("document.querySelector('[data-part=sessions] th[aria-sort=descending]')?.textContent === " + quoted(was))
-	b.open(s.url + "/tables?server=" + url.QueryEscape(s.server(b)))
-	b.untilIn(30*second, "document.querySelector('[data-part=tables]').textContent.includes('public.things')")
+	b.open(s.url + "/tables?server=" + url.QueryEscape(s.server()))
+	b.until("document.querySelector('[data-part=tables]').textContent.includes('public.things')")
 	b.quiet()
 }

@@ -53,10 +53,10 @@ type tab struct {
 	asked    []string
 }
 
-func newTab(t testing.TB, browser context.Context, limit time.Duration) *tab {
+func newTab(t testing.TB, browser context.Context) *tab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, tabLimit)
 	t.Cleanup(func() { cancel(); stop() })
 	b := &tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, b.notice); err != nil {
@@ -145,21 +145,23 @@ func js[T any](b *tab, expr string) T {
 	return out
 }
 
+// Waits end when what they wait for is so. Their limits are for what never
+// comes: a machine that does ten things at once is no fault of the page.
+const (
+	patience = 2 * time.Minute
+	tabLimit = 10 * time.Minute
+)
+
 // until waits for an expression to hold.
 func (b *tab) until(expr string) {
 	b.t.Helper()
-	b.untilIn(15*time.Second, expr)
-}
-
-func (b *tab) untilIn(limit time.Duration, expr string) {
-	b.t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`!!(`+expr+`)`))
 		if err == nil && ok {
 			return
 		}
 	}
-	b.t.Fatalf("not so within %s: %s\nat %s\n%.1500s", limit, expr, js[string](b, "location.href"), js[string](b, "document.body ? document.body.innerText : ''"))
+	b.t.Fatalf("not so within %s: %s\nat %s\n%.1500s", patience, expr, js[string](b, "location.href"), js[string](b, "document.body ? document.body.innerText : ''"))
 }
 
 func (b *tab) keys(text string) {

@@ -4,18 +4,12 @@ import (
 	"context"
 	"math"
 	"testing"
-	"time"
-)
-
-const (
-	second    = time.Second
-	testLimit = time.Minute
 )
 
 var everyPage = []string{"/", "/host", "/disks", "/postgres", "/tables", "/queries", "/traffic", "/queue", "/findings", "/lab", "/journal"}
 
-func testLooks(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
+func testLight(t *testing.T, s *site, chrome context.Context) {
+	b := s.login(t, chrome, "/")
 	const ground = "getComputedStyle(document.body).backgroundColor"
 	b.looks(1440, 900, "light")
 	b.open(s.url + "/queue")
@@ -33,30 +27,36 @@ func testLooks(t *testing.T, s *site, chrome context.Context) {
 	if now := js[string](b, ground); now != light {
 		t.Errorf("the next page forgot the switch: %s", now)
 	}
-	js[any](b, "document.querySelector('#theme').click()")
-	for _, width := range []int64{390, 3840} {
-		b.looks(width, 844, "dark")
-		for _, path := range everyPage {
-			b.open(s.url + path)
-			b.until("document.readyState === 'complete' && [...document.querySelectorAll('[data-part]')].every(p => p.childElementCount)")
-			if wide := js[int64](b, "document.documentElement.scrollWidth"); wide > width {
-				t.Errorf("%s at %d px is %d px wide", path, width, wide)
-			}
-			js[any](b, "document.querySelectorAll('details').forEach(d => d.open = true)")
-			if low := js[[]string](b, contrasts); len(low) > 0 {
-				t.Errorf("%s at %d px, dark: too little contrast: %q", path, width, low)
-			}
-		}
-	}
-	b.looks(1440, 900, "light")
+	everywhere(b, s, 1440)
+	b.quiet()
+}
+
+func testPhone(t *testing.T, s *site, chrome context.Context) { testDark(t, s, chrome, 390) }
+func testWall(t *testing.T, s *site, chrome context.Context)  { testDark(t, s, chrome, 3840) }
+
+func testDark(t *testing.T, s *site, chrome context.Context, width int64) {
+	b := newTab(t, chrome)
+	b.looks(width, 844, "dark")
+	b = s.loginIn(b, "/")
+	everywhere(b, s, width)
+	b.quiet()
+}
+
+// everywhere looks at every page: it fits into the width, and its texts can be
+// read.
+func everywhere(b *tab, s *site, width int64) {
+	b.t.Helper()
 	for _, path := range everyPage {
 		b.open(s.url + path)
 		b.until("document.readyState === 'complete' && [...document.querySelectorAll('[data-part]')].every(p => p.childElementCount)")
+		if wide := js[int64](b, "document.documentElement.scrollWidth"); wide > width {
+			b.t.Errorf("%s at %d px is %d px wide", path, width, wide)
+		}
+		js[any](b, "document.querySelectorAll('details').forEach(d => d.open = true)")
 		if low := js[[]string](b, contrasts); len(low) > 0 {
-			t.Errorf("%s, light: too little contrast: %q", path, low)
+			b.t.Errorf("%s at %d px: too little contrast: %q", path, width, low)
 		}
 	}
-	b.quiet()
 }
 
 // contrasts lists texts whose colour and ground are closer than WCAG AA takes.
@@ -94,9 +94,9 @@ func (s *site) history() {
 // Two weeks of minutes: one page load stays small, forecasts are made, and the
 // figures are told (never asserted: machines differ).
 func testWeeks(t *testing.T, s *site, chrome context.Context) {
-	b := s.login(t, chrome)
+	b := s.login(t, chrome, "/")
 	b.until(drawn)
-	b.untilIn(30*second, "fetch('/api/v1/query?match=host_filesystem_size_bytes{host=%22web1%22}&from=-13d&step=86400').then(r => r.json()).then(f => window.there = f.lines.length > 0 && f.lines[0].values.filter(v => v).length > 12), window.there")
+	b.until("fetch('/api/v1/query?match=host_filesystem_size_bytes{host=%22web1%22}&from=-13d&step=86400').then(r => r.json()).then(f => window.there = f.lines.length > 0 && f.lines[0].values.filter(v => v).length > 12), window.there")
 	b.open(s.url + "/?host=web1&from=-14d&to=now")
 	b.until("charts.all[0].u")
 	took := js[float64](b, "performance.now()")

@@ -37,7 +37,7 @@ func TestScreens(t *testing.T) {
 		t.Fatal("HEADROOM_SCREENS and HEADROOM_SCREENS_LINK are not set; see docs/pages.md")
 	}
 	need.Have(t, "chromium")
-	b := newTab(t, chromium(t), 10*time.Minute)
+	b := newTab(t, chromium(t))
 	b.open(link)
 	base := js[string](b, "location.origin")
 	for _, kind := range []struct {
@@ -51,9 +51,9 @@ func TestScreens(t *testing.T) {
 				continue
 			}
 			b.open(base + s.path)
-			b.untilIn(20*time.Second, "document.readyState === 'complete' && !document.querySelector('figure.chart[aria-busy]') && [...document.querySelectorAll('figure.chart')].slice(0, 2).every(f => f.chart && (f.chart.u || f.querySelector('.gap')))")
+			b.until("document.readyState === 'complete' && !document.querySelector('figure.chart[aria-busy]') && [...document.querySelectorAll('figure.chart')].slice(0, 2).every(f => f.chart && (f.chart.u || f.querySelector('.gap')))")
 			if s.ready != "" {
-				b.untilIn(20*time.Second, s.ready)
+				b.until(s.ready)
 			}
 			b.do(chromedp.Sleep(700 * time.Millisecond))
 			png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
 	"github.com/jackc/pgx/v5"
 
 	"headroom/host"
@@ -32,6 +37,9 @@ type site struct {
 	pg    *pglocal.Server
 	store *pglocal.Server
 	token string // may write
+
+	named sync.Once
+	name  string // the label of pg, when it is found
 }
 
 // hostile is what somebody might put where others read: markup that would run.
@@ -94,8 +102,8 @@ func (s *site) run() {
 	case <-ready:
 	case err := <-ended:
 		s.t.Fatalf("up ended at its start: %v", err)
-	case <-time.After(40 * time.Second):
-		s.t.Fatal("up is not ready within 40 s")
+	case <-time.After(patience):
+		s.t.Fatalf("up is not ready within %s", patience)
 	}
 	s.t.Cleanup(func() {
 		stop()
@@ -186,30 +194,86 @@ func (s *site) weeks(series string, value func(minute int) float64) {
 }
 
 // ready waits until the store answers and has samples of the watched server.
-func (s *site) ready(b *tab) {
+func (s *site) ready(t *testing.T) {
+	t.Helper()
+	server := s.server()
+	need.Eventually(t, patience, "samples of the watched server", func() bool {
+		var f struct {
+			Lines []struct{ Labels map[string]string }
+		}
+		return s.get("query?func=last&agg=sum&by=server&match=postgres_uptime_seconds", &f) == nil &&
+			slices.ContainsFunc(f.Lines, func(l struct{ Labels map[string]string }) bool { return l.Labels["server"] == server })
+	})
+}
+
+// get asks an answer with the token.
+func (s *site) get(path string, into any) error {
+	req, err := http.NewRequest("GET", s.url+"/api/v1/"+path, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return json.NewDecoder(res.Body).Decode(into)
+}
+
+// server is the label of the watched server, once it is found.
+func (s *site) server() (name string) {
 	s.t.Helper()
-	b.untilIn(40*time.Second, "fetch('/api/v1/query?func=last&agg=sum&by=server&match=postgres_uptime_seconds').then(r => r.json()).then(f => window.there = (f.lines || []).some(l => l.labels.server === "+quoted(s.server(b))+")), window.there")
+	s.named.Do(func() {
+		own := filepath.Base(filepath.Dir(s.pg.Conn.SocketDir))
+		for end := time.Now().Add(patience); s.name == "" && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			var f struct{ Targets []struct{ Name string } }
+			if s.get("targets", &f) == nil {
+				for _, t := range f.Targets {
+					if strings.Contains(t.Name, own) {
+						s.name = t.Name
+					}
+				}
+			}
+		}
+	})
+	if s.name == "" {
+		s.t.Fatal("the server was not found")
+	}
+	return s.name
 }
 
-// server is the label of the watched server.
-func (s *site) server(b *tab) string {
-	return js[string](b, "(async () => { for (;;) { const t = (await (await fetch('/api/v1/targets')).json()).targets.find(t => t.name && t.name.includes("+quoted(filepath.Base(filepath.Dir(s.pg.Conn.SocketDir)))+")); if (t) return t.name; await new Promise(r => setTimeout(r, 200)); } })()")
+// postgres is the address of the watched server's page, below the site's.
+func (s *site) postgres() string { return "/postgres?server=" + url.QueryEscape(s.server()) }
+
+// login is a new tab that looks at a page, logged in by a fresh link. Each has
+// a session of its own, as people have.
+func (s *site) login(t testing.TB, browser context.Context, path string) *tab {
+	t.Helper()
+	return s.loginIn(newTab(t, browser), path)
 }
 
-// postgres is the address of the watched server's page.
-func (s *site) postgres(b *tab) string {
-	return s.url + "/postgres?server=" + url.QueryEscape(s.server(b))
-}
-
-// login is a new tab that used a fresh login link.
-func (s *site) login(t testing.TB, browser context.Context) *tab {
+func (s *site) loginIn(b *tab, path string) *tab {
+	t := b.t
 	t.Helper()
 	link, err := watch.Link(s.dirs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newTab(t, browser, time.Minute)
-	b.open(link)
-	b.until("location.pathname === '/' && document.querySelector('#main')")
+	res, err := http.Get(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if len(res.Cookies()) != 1 {
+		t.Fatalf("the login link set %d cookies: %s", len(res.Cookies()), res.Status)
+	}
+	c := res.Cookies()[0]
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: s.url, SameSite: "Strict", HTTPOnly: &c.HttpOnly})
+		return err
+	}))
+	b.open(s.url + path)
+	b.until("document.querySelector('#main')")
 	return b
 }
