@@ -143,7 +143,7 @@ func (k *maker) base(a aim, hook string, proto uint8) flow {
 		}
 	case packet.ICMP, packet.ICMPv6:
 		k.n++
-		f.Type, f.Rest = 8, k.n
+		f.Type, f.Rest = 8, k.n<<16|1
 		if proto == packet.ICMPv6 {
 			f.Type = 128
 		}
@@ -263,7 +263,7 @@ func (k *maker) edges(a aim, base flow, hook string) (out []flow) {
 	case packet.ICMP, packet.ICMPv6:
 		_, types, _ := numbersAt(a.ms, k.sets, 255, ruleset.ICMPType, ruleset.ICMP6)
 		for _, v := range types {
-			add(func(f *flow) { f.Type, f.Rest = uint8(v), f.Rest+uint32(v)<<16 })
+			add(func(f *flow) { k.n++; f.Type, f.Rest = uint8(v), k.n<<16|1 })
 		}
 	}
 	return out

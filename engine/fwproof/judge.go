@@ -72,9 +72,9 @@ func (p *proof) lost(c Conversation, k int) (name, meaning string) {
 		return "redirect, source quench", "ICMP redirects and source quench about a known flow are refused: they cannot be told from forged ones, and no host should obey them."
 	case k == 0:
 		return "", ""
-	case s.Proto == packet.UDP && s.Out == "" && !(s.DstPort == s.SrcPort && p.named[s.SrcPort]) && (uint64(s.DstPort) < in.Ports.Lo || uint64(s.DstPort) > in.Ports.Hi) && answers(c, k):
+	case s.Proto == packet.UDP && s.Out == "" && !p.named(s) && (uint64(s.DstPort) < in.Ports.Lo || uint64(s.DstPort) > in.Ports.Hi) && answers(c, k):
 		return "answer to an odd port", fmt.Sprintf("UDP answers to ports outside of %d-%d are refused, but for the own port of a service that a rule names: a client that takes such a port itself (ntpd: 123) needs its peers named, e.g. peer.123=10.0.0.3.", in.Ports.Lo, in.Ports.Hi)
-	case s.Proto == packet.UDP && s.In != "" && s.Out != "" && s.DstPort < 1024 && !(s.DstPort == s.SrcPort && p.named[s.SrcPort]) && answers(c, k):
+	case s.Proto == packet.UDP && s.In != "" && s.Out != "" && s.DstPort < 1024 && !p.named(s) && answers(c, k):
 		return "answer to an odd port behind", "UDP answers to ports below 1024 of machines behind this one are refused, but for the own port of a service that a rule names."
 	case s.Proto == packet.UDP && s.Out == "" && in.otherPeer(s) && answers(c, k):
 		return "answer of another peer", "UDP answers of others than the named peers are refused."
@@ -182,28 +182,85 @@ func handshakes(s Step) [][]Step {
 	}
 }
 
-// quotes are conversations that an ICMP error can be about: the packet that it
-// quotes itself, and others that the old rules let out to where it came from.
+// quotes are conversations that an ICMP error can be about: such of the corpus
+// as went the other way from where it goes to, or from an address that no rule
+// asks for, which is then changed into that one; and some of our own.
 func (p *proof) quotes(s Step) (out [][]Step) {
-	for i, c := range p.talk {
-		if len(out) >= 6 {
+	for _, at := range p.passed()[wayOf(s)] {
+		if len(out) >= 16 {
 			break
 		}
-		for k, sent := range c.Steps {
-			if !p.was[i][k] || sent.Src != s.Dst || isError(sent.Packet) || sent.In != s.Out && s.Out != "lo" || sent.Out != s.In && s.Out != "lo" {
-				continue
-			}
-			e, err := sent.Error(s.Src, s.Type, s.Code, s.Rest)
-			if err != nil {
-				continue
-			}
-			x := s
-			x.Packet = e
-			out = append(out, append(slices.Clone(c.Steps[:k+1]), x))
-			break
+		c, sent := p.talk[at[0]], p.talk[at[0]].Steps[at[1]]
+		if sent.V6() != s.V6() || sent.Src != s.Dst && !once(sent.Src) {
+			continue
+		}
+		steps := slices.Clone(c.Steps[:at[1]+1])
+		for i := range steps {
+			steps[i].Packet = moved(steps[i].Packet, sent.Src, s.Dst)
+		}
+		last := steps[len(steps)-1]
+		if e, err := last.Error(s.Src, s.Type, s.Code, s.Rest); err == nil {
+			out = append(out, append(steps, last.telling(e)))
 		}
 	}
 	return append(out, p.made(s)...)
+}
+
+// moved is a packet with one address changed.
+func moved(p packet.Packet, from, to netip.Addr) packet.Packet {
+	if p.Src == from {
+		p.Src = to
+	}
+	if p.Dst == from {
+		p.Dst = to
+	}
+	return p
+}
+
+// way is what an error and the packets that it can be about have in common.
+type way struct {
+	in, out string
+	v6      bool
+}
+
+func wayOf(s Step) way { return way{s.In, s.Out, s.V6()} }
+
+// passed lists packets that the old rules let pass, one of each kind, by the
+// way of an error about them: conversation and step.
+func (p *proof) passed() map[way][][2]int {
+	if p.kinds != nil {
+		return p.kinds
+	}
+	type kind struct {
+		way
+		proto    uint8
+		src, dst uint16
+		from     netip.Addr
+	}
+	seen := map[kind]bool{}
+	p.kinds = map[way][][2]int{}
+	for i, c := range p.talk {
+		for k, s := range c.Steps {
+			if !p.was[i][k] || isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
+				continue
+			}
+			x := kind{wayOf(s.back(s.Packet)), s.Proto, s.SrcPort, s.DstPort, s.Src}
+			if x.src >= 32768 {
+				x.src = 0
+			}
+			if x.dst >= 32768 {
+				x.dst = 0
+			}
+			if once(s.Src) {
+				x.from = netip.Addr{}
+			}
+			if !seen[x] {
+				seen[x] = true
+				p.kinds[x.way] = append(p.kinds[x.way], [2]int{i, k})
+			}
+		}
+	}
+	return p.kinds
 }
 
 // made are flows of our own that the error may be about: a web page fetched or
@@ -219,9 +276,8 @@ func (p *proof) made(s Step) (out [][]Step) {
 			if err != nil {
 				continue
 			}
-			x := s
-			x.Packet = e
-			out = append(out, []Step{s.back(q), x})
+			ask := s.back(q)
+			out = append(out, []Step{ask, ask.telling(e)})
 		}
 	}
 	return out

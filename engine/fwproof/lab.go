@@ -253,6 +253,10 @@ func (l *lab) inject(s Step, id uint32) error {
 			_, err = l.tuns[s.In].Write(b)
 		} else {
 			err = l.send(s.Out, p, b)
+			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) { // the device is full of what went out
+				drain(l.tuns[s.Out])
+				err = l.send(s.Out, p, b)
+			}
 		}
 		if err != nil && !harmless(err) {
 			return fmt.Errorf("send %s: %w", s, err)
@@ -264,7 +268,7 @@ func (l *lab) inject(s Step, id uint32) error {
 // harmless are the errors of a packet that was refused on its way, be it by a
 // rule or for want of a way: which of them, the empty rule set tells.
 func harmless(err error) bool {
-	for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.ENOBUFS, unix.EADDRNOTAVAIL, unix.EAGAIN, unix.EMSGSIZE, unix.ECONNREFUSED, unix.EPROTO} {
+	for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EADDRNOTAVAIL, unix.EMSGSIZE, unix.ECONNREFUSED, unix.EPROTO} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -318,6 +322,9 @@ func (l *lab) forget() error {
 }
 
 func drain(f *os.File) {
+	if f == nil {
+		return
+	}
 	buf := make([]byte, 2048)
 	c, err := f.SyscallConn()
 	if err != nil {

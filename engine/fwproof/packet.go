@@ -10,10 +10,12 @@ import (
 // Step is one packet and its way through the machine.
 type Step struct {
 	packet.Packet
-	In   string // device that it comes in on; "" if this machine sends it
-	Out  string // device that it goes out of; "" if it is for this machine; "lo" from itself to itself
-	Cut  bool   // sent in fragments
-	Note string // what it is in its conversation: "opens", "answers" …
+	In  string // device that it comes in on; "" if this machine sends it
+	Out string // device that it goes out of; "" if it is for this machine; "lo" from itself to itself
+	Cut bool   // sent in fragments
+	// About is the packet that an ICMP error quotes.
+	About *packet.Packet
+	Note  string // what it is in its conversation: "opens", "answers" …
 }
 
 // pieces are what is sent for a step.
@@ -43,7 +45,7 @@ func (s Step) back(p packet.Packet) Step {
 	if s.In == "lo" {
 		s.In, s.Out = "", "lo"
 	}
-	s.Note, s.Cut = "", false
+	s.Note, s.Cut, s.About = "", false, nil
 	return s
 }
 

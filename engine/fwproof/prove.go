@@ -75,7 +75,7 @@ func Prove(ctx context.Context, in Input) (*Report, error) {
 		in.Most = 3000
 	}
 	scene, talk := corpus(append(slices.Clone(in.Old), in.New...), in.Random, in.Most, rand.New(rand.NewPCG(in.Seed, 1)))
-	p := &proof{in: in, scene: scene, talk: talk, rep: &Report{Conversations: len(talk)}, named: singles(in.Old)}
+	p := &proof{in: in, scene: scene, talk: talk, rep: &Report{Conversations: len(talk)}, aims: aims(in.Old)}
 	if err := p.write(); err != nil {
 		return nil, fmt.Errorf("prove rules: %w", err)
 	}
@@ -94,26 +94,12 @@ type proof struct {
 	talk  []Conversation
 	rep   *Report
 	old   *lab
-	named map[uint16]bool // ports of services that an old rule names
+	aims  []aim            // of the old rules
+	kinds map[way][][2]int // see passed
 	// the texts that are loaded
 	oldText, newText Side
 	// what passed without rules, through the old ones and through the new ones
 	free, was, is [][]bool
-}
-
-// singles are the ports that rules name one by one.
-func singles(rules []*ruleset.Ruleset) map[uint16]bool {
-	out := map[uint16]bool{}
-	for _, a := range aims(rules) {
-		for _, m := range a.ms {
-			for _, r := range m.Numbers {
-				if m.Field == ruleset.DPort && r.Lo == r.Hi && !m.Not {
-					out[uint16(r.Lo)] = true
-				}
-			}
-		}
-	}
-	return out
 }
 
 // write makes the texts that are loaded.

@@ -68,6 +68,7 @@ func TestTestdata(t *testing.T) {
 	}
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			rules, side := given(t, path)
 			res, err := stateless.Convert(rules, stateless.Options{})
 			if err != nil {

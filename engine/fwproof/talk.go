@@ -42,7 +42,7 @@ func (k *maker) anew(f flow) flow {
 	}
 	if f.Proto == packet.ICMP || f.Proto == packet.ICMPv6 {
 		k.n++
-		f.Rest = k.n
+		f.Rest = k.n<<16 | 1
 	}
 	return f
 }
@@ -204,7 +204,7 @@ func (k *maker) errors(f flow, known []Step) (out []Conversation) {
 		about := f.back(packet.Packet{Src: f.Dst, Dst: f.Src, Proto: packet.UDP, SrcPort: k.client(), DstPort: 33434, Size: 60})
 		if e, err := about.Error(f.Src, f.Type, f.Code, 1400); err == nil {
 			s := f.Step
-			s.Packet = e
+			s.Packet, s.About = e, &about.Packet
 			out = append(out, conv(f, s))
 		}
 		return out
@@ -221,14 +221,21 @@ func (k *maker) errors(f flow, known []Step) (out []Conversation) {
 		}
 		last := steps[len(steps)-1]
 		if e, err := last.Error(last.Dst, t[0], t[1], 1400); err == nil {
-			out = append(out, conv(f, append(steps, last.back(e))...))
+			out = append(out, conv(f, append(steps, last.telling(e))...))
 		}
 		f = k.anew(f)
 		lone := f.Step // nothing is known of it
 		if e, err := lone.Error(lone.Dst, t[0], t[1], 1400); err == nil {
-			out = append(out, conv(f, lone.back(e)))
+			out = append(out, conv(f, lone.telling(e)))
 		}
 	}
+	return out
+}
+
+// telling is an error about s on its way back.
+func (s Step) telling(e packet.Packet) Step {
+	out := s.back(e)
+	out.About = &s.Packet
 	return out
 }
 

@@ -27,12 +27,13 @@ func (p key) ordered() key {
 // keys are the connections that a conversation touches.
 func (c Conversation) keys() (out []key) {
 	for _, s := range c.Steps {
-		k := key{proto: s.Proto, a: netip.AddrPortFrom(s.Src, s.SrcPort), b: netip.AddrPortFrom(s.Dst, s.DstPort)}
-		if s.Proto == packet.ICMP || s.Proto == packet.ICMPv6 {
-			if isError(s.Packet) {
-				continue // belongs to what it quotes, which is known or is nobody's
-			}
-			k.id = s.Rest
+		p := s.Packet
+		if s.About != nil {
+			p = *s.About
+		}
+		k := key{proto: p.Proto, a: netip.AddrPortFrom(p.Src, p.SrcPort), b: netip.AddrPortFrom(p.Dst, p.DstPort)}
+		if p.Proto == packet.ICMP || p.Proto == packet.ICMPv6 {
+			k.id = p.Rest >> 16
 		}
 		if k = k.ordered(); !slices.Contains(out, k) {
 			out = append(out, k)

@@ -82,6 +82,9 @@ func (u *unfolding) chain(c *ruleset.Chain, reach []guard, depth int) []guard {
 // and under which the chain is left.
 func (u *unfolding) rule(r *ruleset.Rule, g guard, depth int) (stay, left []guard) {
 	when, sure, never := opens(r.Matches)
+	if u.table.conv.tool(u.table) == ruleset.IPTables && when.has(ruleset.Concat) {
+		when, sure = when.drop(ruleset.Concat), false
+	}
 	if never {
 		return []guard{g}, nil
 	}

@@ -17,10 +17,14 @@ type conj []ruleset.Match
 // show and the rules stay short.
 func (c conj) and(m ruleset.Match) (out conj, ok bool) {
 	for i, have := range c {
-		if have.Field != m.Field || have.Mask != m.Mask || have.Set != "" || m.Set != "" || have.Not {
+		if have.Field != m.Field || have.Mask != m.Mask || have.Set != "" || m.Set != "" || have.Not && m.Not {
 			continue
 		}
-		one, merged, ok := meet(have, m)
+		a, b := have, m
+		if a.Not {
+			a, b = b, a
+		}
+		one, merged, ok := meet(a, b)
 		if !merged {
 			continue
 		}

@@ -32,7 +32,8 @@ func asked(ms []ruleset.Match) (st states, rest conj, any bool) {
 
 // keepText keeps the text of what only its text tells.
 func keepText(m ruleset.Match) string {
-	if m.Field == ruleset.Other || m.Field == ruleset.String || m.Field == ruleset.CTOther {
+	switch m.Field {
+	case ruleset.Other, ruleset.String, ruleset.CTOther, ruleset.InSet, ruleset.Concat, ruleset.Port:
 		return m.Text
 	}
 	return ""
@@ -87,7 +88,9 @@ type expansion struct {
 
 // add does it where the matches hold, too.
 func (x *expansion) add(ms ...ruleset.Match) {
-	if c, ok := x.when.all(ms); ok {
+	// What the state became comes first, as most packets fail there; some
+	// matches of iptables drop what they cannot read.
+	if c, ok := conj(ms).all(x.when); ok {
 		x.out = append(x.out, x.j.verdict(x.r, c))
 	}
 }
@@ -100,11 +103,7 @@ func (x *expansion) all(st states) {
 		x.fresh(st.established)
 	}
 	if st.related {
-		for _, k := range kindsOf(x.j.t.Family) {
-			if x.when.allows(k.proto) {
-				x.add(numbers(ruleset.Proto, k.proto), numbers(k.field, k.errors...))
-			}
-		}
+		x.related()
 	}
 	if st.invalid {
 		x.invalid()
