@@ -69,13 +69,26 @@ func (c *checker) round(ctx context.Context, probe, only bool) {
 	machine := host.Open(host.Options{})
 	defer machine.Close()
 	c.one(ctx, machine, "", probe, only)
-	for _, t := range c.targets() {
+	targets := c.targets()
+	c.forget(targets)
+	for _, t := range targets {
 		if t.Kind != metric.Postgres || t.DSN == "" || !t.Gone.IsZero() || t.Missing != "" {
 			continue
 		}
 		h := host.Open(host.Options{DSN: t.DSN, WithPG: true})
 		c.one(ctx, h, t.Name, probe, only)
 		h.Close()
+	}
+}
+
+// forget drops the answers of servers that are no targets any more.
+func (c *checker) forget(targets []agent.Target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for server := range c.latest {
+		if server != "" && !slices.ContainsFunc(targets, func(t agent.Target) bool { return t.Kind == metric.Postgres && t.Name == server }) {
+			delete(c.latest, server)
+		}
 	}
 }
 

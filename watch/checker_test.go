@@ -4,7 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"headroom/agent"
 	"headroom/check"
+	"headroom/metric"
+	"headroom/peer"
 )
 
 // A check about the machine is put once, also where no server runs; one that
@@ -38,5 +41,15 @@ func TestOneFindingIsToldOnce(t *testing.T) {
 	}
 	if len(machine.NotChecked) != 1 || machine.NotChecked[0].Check != "memory.thp" {
 		t.Errorf("not checked of the machine: %v", machine.NotChecked)
+	}
+}
+
+// What was found on a server goes when it is no target any more: nothing that
+// was taken away is told of for ever. One that is only gone for now stays.
+func TestFindingsOfRemovedServersGo(t *testing.T) {
+	c := &checker{latest: map[string]peer.Inspection{"": {}, "5432": {Server: "5432"}, "5433": {Server: "5433"}}}
+	c.forget([]agent.Target{{Kind: metric.Host}, {Kind: metric.Postgres, Name: "5432", Missing: "gone"}, {Kind: metric.PgBouncer, Name: "5433"}})
+	if list := c.list(); len(list) != 2 || list[0].Server != "" || list[1].Server != "5432" {
+		t.Errorf("%+v", list)
 	}
 }

@@ -117,7 +117,7 @@ func (d overviewData) Found(l place) string {
 	for _, w := range []struct {
 		of        string
 		one, many string
-	}{{"danger", "danger", "dangers"}, {"warning", "warning", "warnings"}, {"advice", "advice", "advices"}, {"note", "note", "notes"}} {
+	}{{"danger", "danger", "dangers"}, {"warning", "warning", "warnings"}, {"advice", "advice", "advice"}, {"note", "note", "notes"}} {
 		if n := count[w.of]; n > 0 {
 			parts = append(parts, plural(n, w.one, w.many))
 		}
