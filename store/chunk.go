@@ -12,6 +12,7 @@ type coder struct {
 	ints   []int64
 	spare  []int64
 	floats []float64
+	points []metric.Point
 }
 
 // pack makes the two columns of points that rise in time: milliseconds after

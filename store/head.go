@@ -38,17 +38,7 @@ type entry struct {
 	packedTo int64 // all that is packed is at or before; 0: not known
 }
 
-// run is points in the order of writing; all but the newest are packed.
-type run struct {
-	sealed []byte
-	tail   []metric.Point
-	n      int
-}
-
-const (
-	sealAt    = 16  // points that are packed together in memory
-	entrySize = 224 // bytes of an entry and its place in the map, about
-)
+const entrySize = 224 // bytes of an entry and its place in the map, about
 
 func newHead() *head {
 	h := &head{}
@@ -81,15 +71,6 @@ func (h *head) add(e *entry, p metric.Point) {
 	}
 }
 
-func (r *run) add(c *coder, p metric.Point) {
-	if len(r.tail) == sealAt {
-		r.sealed = c.seal(r.sealed, r.tail)
-		r.tail = r.tail[:0]
-	}
-	r.tail = append(r.tail, p)
-	r.n++
-}
-
 func (h *head) entry(id int64, hash uint64) *entry {
 	e := h.series[id]
 	if e == nil {
@@ -107,29 +88,6 @@ func (e *entry) next(s *metric.Series) *entry {
 		return nil
 	}
 	return e.after
-}
-
-func (r *run) size() int { return cap(r.sealed) + cap(r.tail)*16 }
-
-// list appends the run's points in the order of writing.
-func (r *run) list(c *coder, dst []metric.Point) []metric.Point {
-	return append(c.unseal(dst, r.sealed), r.tail...)
-}
-
-// join appends what another run holds, and empties it.
-func (r *run) join(c *coder, o *run) {
-	if r.n == 0 {
-		*r, *o = *o, run{}
-		return
-	}
-	if len(r.tail) > 0 && o.n > 0 {
-		r.sealed = c.seal(r.sealed, r.tail)
-		r.tail = nil
-	}
-	r.sealed = append(r.sealed, o.sealed...)
-	r.tail = append(r.tail, o.tail...)
-	r.n += o.n
-	*o = run{}
 }
 
 // freeze makes what was written so far the part to be packed.

@@ -273,7 +273,7 @@ func (s *Store) packedOff(p *packing) {
 		h.oldDays[x.at-x.at%dayMS] = true
 	}
 	for _, e := range h.series {
-		h.points += e.now.n + e.old.n
+		h.points += int(e.now.n + e.old.n)
 		h.bytes += entrySize + e.now.size() + e.old.size()
 	}
 }
