@@ -41,7 +41,7 @@ func New(o Options) *Runner {
 // Run collects until the context ends; it returns nil then. The first rounds
 // begin at once, the later ones at multiples of their interval.
 func (r *Runner) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(own.WithReports(ctx, r.reports))
+	ctx, stop := context.WithCancel(own.WithReports(ctx, r.reports, r.lost.Load))
 	defer stop()
 	r.add(ctx, Target{Kind: metric.Host, Found: "this machine"})
 	r.find(ctx)
@@ -187,9 +187,6 @@ func (r *Runner) Gaps() []metric.Gap {
 	}
 	return out
 }
-
-// Lost counts the batches that Sink did not take, since the start.
-func (r *Runner) Lost() int64 { return r.lost.Load() }
 
 func (r *Runner) reports() []own.Report {
 	var out []own.Report

@@ -261,8 +261,8 @@ func TestSinkIsTriedAgainUnderTheSameID(t *testing.T) {
 			return s.put(ctx, b)
 		}
 		r := during(t, o, 39*time.Second, nil)
-		if got, want := s.times(""), []float64{0, 20, 30}; !slices.Equal(got, want) || r.Lost() != 1 {
-			t.Errorf("stored %v, lost %d, want %v and 1", got, r.Lost(), want)
+		if got, want := s.times(""), []float64{0, 20, 30}; !slices.Equal(got, want) || r.lost.Load() != 1 {
+			t.Errorf("stored %v, lost %d, want %v and 1", got, r.lost.Load(), want)
 		}
 	})
 }

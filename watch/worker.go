@@ -183,7 +183,7 @@ func (w *worker) done(ctx context.Context, round []taken) {
 	w.state.Batches += int64(len(round))
 	first := w.state.Last.IsZero()
 	w.state.Last = now
-	w.state.Lag = now.Sub(round[0].msg.Put()).Seconds()
+	w.state.Lag = max(now.Sub(round[0].msg.Put()).Seconds(), 0) // the clock may have been set back meanwhile
 	switch {
 	case w.state.announced && !first:
 		w.say(fmt.Sprintf("the store takes samples again, after %s", now.Sub(w.state.Since).Round(time.Second)))

@@ -110,6 +110,25 @@ func TestWorkerStoresInOrderAndEmptiesTheQueue(t *testing.T) {
 	}
 }
 
+// fromTheFuture is a message that was put before the clock was set back.
+type fromTheFuture struct{ queue.Message }
+
+func (m fromTheFuture) Put() time.Time { return m.Message.Put().Add(time.Hour) }
+
+func TestLagOverAClockThatWasSetBack(t *testing.T) {
+	q := testQueue(t)
+	b := put(t, q, 1)
+	got, err := q.Fetch(t.Context(), 1)
+	if err != nil || len(got) != 1 {
+		t.Fatal(len(got), err)
+	}
+	w := &worker{queue: q, say: func(string) {}}
+	w.done(t.Context(), []taken{{msg: fromTheFuture{got[0]}, batch: b[0]}})
+	if lag := w.State().Lag; lag != 0 {
+		t.Errorf("a lag of %v s", lag)
+	}
+}
+
 func TestWorkerWaitsForAStoreThatIsAway(t *testing.T) {
 	q, s := testQueue(t), &shelf{have: map[metric.ID]int{}}
 	var tries int

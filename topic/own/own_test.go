@@ -40,7 +40,7 @@ func TestCollectorsAreReported(t *testing.T) {
 	}
 	ctx := WithReports(t.Context(), func() []Report {
 		return []Report{{Collector: "disk.io", Took: 20 * time.Millisecond, OK: true, Rounds: 7}, {Collector: "postgres.wal", Server: "5432", Skipped: 3, Gaps: 2}}
-	})
+	}, func() int64 { return 5 })
 	out := metric.NewOut(rounds, time.Now(), metric.Label{Name: "host", Value: "h"})
 	if err := rounds.Collect(ctx, &host.Fake{}, out); err != nil || out.Err() != nil {
 		t.Fatal(err, out.Err())
@@ -53,6 +53,7 @@ func TestCollectorsAreReported(t *testing.T) {
 		`headroom_collector_duration_seconds{collector="disk.io",host="h"}`: 0.02, `headroom_collector_success{collector="disk.io",host="h"}`: 1,
 		`headroom_collector_rounds_total{collector="disk.io",host="h"}`: 7, `headroom_collector_success{collector="postgres.wal",host="h",of="5432"}`: 0,
 		`headroom_collector_skipped_total{collector="postgres.wal",host="h",of="5432"}`: 3, `headroom_collector_gaps{collector="postgres.wal",host="h",of="5432"}`: 2,
+		`headroom_collector_batches_lost_total{host="h"}`: 5,
 	} {
 		if v, ok := got[key]; !ok || v != want {
 			t.Errorf("%s = %v (there: %v), want %v", key, v, ok, want)

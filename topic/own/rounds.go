@@ -20,10 +20,15 @@ type Report struct {
 
 type reportsKey struct{}
 
+type tellers struct {
+	reports func() []Report
+	lost    func() int64
+}
+
 // WithReports returns a context by which the collector own.collectors learns
-// how all collectors do.
-func WithReports(ctx context.Context, reports func() []Report) context.Context {
-	return context.WithValue(ctx, reportsKey{}, reports)
+// how all collectors do, and how many batches were given up.
+func WithReports(ctx context.Context, reports func() []Report, lost func() int64) context.Context {
+	return context.WithValue(ctx, reportsKey{}, tellers{reports, lost})
 }
 
 var (
@@ -35,20 +40,23 @@ var (
 		Help: "Rounds that a collector ended.", Source: "Headroom"}
 	skips = &metric.Def{Name: "headroom_collector_skipped_total", Unit: metric.Count, Kind: metric.Counter, Labels: []string{"collector", "of"},
 		Help: "Rounds left out because the one before had not ended.", Source: "Headroom"}
+	lost = &metric.Def{Name: "headroom_collector_batches_lost_total", Unit: metric.Count, Kind: metric.Counter,
+		Help: "Batches of samples that were given up because the queue did not take them in time.", Source: "Headroom"}
 	holes = &metric.Def{Name: "headroom_collector_gaps", Unit: metric.Count, Kind: metric.Gauge, Labels: []string{"collector", "of"},
 		Help: "Parts that a collector could not read in its last round.", Source: "Headroom"}
 )
 
 // rounds is how the collectors do; the label "of" is the server they look at.
 var rounds = &metric.Collector{
-	Name: "own.collectors", Doc: "how each collector does: time, success, rounds left out, gaps", Of: metric.Host,
-	Every: time.Minute, Defs: []*metric.Def{took, reads, done, skips, holes},
+	Name: "own.collectors", Doc: "how each collector does: time, success, rounds left out, gaps; batches given up", Of: metric.Host,
+	Every: time.Minute, Defs: []*metric.Def{took, reads, done, skips, lost, holes},
 	Collect: func(ctx context.Context, _ host.Reader, out *metric.Out) error {
-		list, ok := ctx.Value(reportsKey{}).(func() []Report)
+		tell, ok := ctx.Value(reportsKey{}).(tellers)
 		if !ok {
 			return errors.New("report on collectors: nobody runs them here")
 		}
-		for _, r := range list() {
+		out.Add(lost, float64(tell.lost()))
+		for _, r := range tell.reports() {
 			up := 0.0
 			if r.OK {
 				up = 1
