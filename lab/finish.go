@@ -42,7 +42,11 @@ func (r *run) finish() error {
 		r.res.Claims = append(r.res.Claims, v)
 	}
 	r.warn()
-	return r.conclude()
+	if err := r.conclude(); err != nil || r.lab.Say == nil {
+		return err
+	}
+	r.res.Said = r.lab.Say(r.res)
+	return nil
 }
 
 // pairs are two arms' figures round by round.

@@ -43,6 +43,8 @@ type Lab struct {
 	// the experiment. Its error is a usage error that names the parameter. It
 	// must not touch the machine: pages are made from it, too.
 	New func(params map[string]string) (Experiment, error)
+	// Say draws the lab's own conclusions, each a sentence; may be nil.
+	Say func(r *Result) []string
 }
 
 // Measures that the runner can fill in by itself.

@@ -340,3 +340,33 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestArmsThatTheMachineCannotDoAreLeftOut(t *testing.T) {
+	for _, base := range []bool{false, true} {
+		l := fake(true, 1, 2, 3)
+		l.Say = func(r *Result) []string { return []string{fmt.Sprintf("%d arms", len(r.Arms))} }
+		inner := l.New
+		l.New = func(p map[string]string) (Experiment, error) {
+			e, err := inner(p)
+			e.Claims = []Claim{{Text: "gone", Arm: "b", Over: "c"}, {Text: "stays", Arm: "c", Over: "a"}}
+			e.Setup = func(_ context.Context, s *Stand, _ func(string)) error {
+				s.Skip(map[bool]string{false: "b", true: "a"}[base], "the kernel has none")
+				return nil
+			}
+			return e, err
+		}
+		r, err := Run(t.Context(), l, Options{Rounds: 7}, Env{}, nil)
+		if base {
+			if err == nil || !strings.Contains(err.Error(), "the kernel has none") {
+				t.Errorf("without its base: %v", err)
+			}
+			continue
+		}
+		if err != nil || len(r.Skipped) != 1 || r.Skipped[0].Why != "the kernel has none" || len(r.Arms) != 2 || r.Arms[1].Name != "c" || len(r.Claims) != 1 || r.Claims[0].Text != "stays" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if g := r.Versus[0].Gain; g.Center < 2.9 || g.Center > 3.1 || len(r.Said) != 1 || r.Said[0] != "2 arms" {
+			t.Errorf("%+v, %q", r.Versus, r.Said)
+		}
+	}
+}

@@ -52,6 +52,8 @@ type Result struct {
 	// Swapped lists pairs of arms that stand the other way round than in the
 	// source; only where both have a figure of then, and are apart today.
 	Swapped  []Swap          `json:"swapped,omitempty"`
+	Skipped  []Skipped       `json:"skipped,omitempty"` // arms that this machine cannot do
+	Said     []string        `json:"said,omitempty"`    // by Lab.Say
 	Warnings []string        `json:"warnings,omitempty"`
 	Facts    json.RawMessage `json:"facts,omitempty"` // as fact.Set.Save writes them
 }

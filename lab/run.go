@@ -158,6 +158,9 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 		}
 		return nil, fmt.Errorf("prepare lab %s: %w", r.lab.Name, err)
 	}
+	if err := r.leaveOut(); err != nil {
+		return nil, err
+	}
 	r.res.Where = r.where()
 	r.began = time.Now()
 	r.end = r.began.Add(r.opt.Budget)

@@ -28,6 +28,7 @@ type Stand struct {
 	host    *host.Local
 	control *pgx.Conn // the runner's own connection
 	after   []func() error
+	skipped []Skipped
 }
 
 // Defer has f called when the lab is over, however it ends, the last first and

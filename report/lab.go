@@ -29,6 +29,13 @@ func Lab(r *lab.Result) Section {
 	if l := labSettings(r); len(l.Entries) > 0 {
 		sec.blocks = append(sec.blocks, l)
 	}
+	if len(r.Skipped) > 0 {
+		l := list{Title: "Left out"}
+		for _, x := range r.Skipped {
+			l.Entries = append(l.Entries, entry{Text: x.Arm + ": " + x.Why})
+		}
+		sec.blocks = append(sec.blocks, l)
+	}
 	if len(r.Warnings) > 0 {
 		l := list{Title: "Warnings"}
 		for _, w := range r.Warnings {
@@ -39,7 +46,7 @@ func Lab(r *lab.Result) Section {
 	for _, c := range r.Claims {
 		sec.blocks = append(sec.blocks, para{Tone: verdictTone(c.Verdict), Text: claimSentence(r, c), Answer: true})
 	}
-	for _, s := range conclusion(r) {
+	for _, s := range append(conclusion(r), r.Said...) {
 		sec.blocks = append(sec.blocks, para{Tone: strong, Text: s, Answer: true})
 	}
 	return sec
