@@ -79,14 +79,15 @@ func (b *book) admit(s *metric.Series, text []byte, t *bringer) error {
 	b.turn()
 	id := s.ID()
 	if _, ok := b.known.now[id]; !ok {
-		if _, ok := b.known.before[id]; !ok {
+		_, old := b.known.before[id]
+		if !old {
 			if err := b.fresh(t); err != nil {
 				return fmt.Errorf("series %.120s is new, and %w", s.Key(), err)
 			}
 		}
 		delete(b.known.before, id)
 		b.known.now[id] = struct{}{}
-		b.by.get(t.id).active++
+		b.by.get(t.id).met(old)
 	}
 	if text != nil {
 		if len(b.texts) >= maxTexts {
@@ -104,7 +105,7 @@ func (b *book) admit(s *metric.Series, text []byte, t *bringer) error {
 // may be twice as many in the end, and no more.
 func (b *book) fresh(t *bringer) error {
 	who := b.by.get(t.id)
-	if who.active >= b.most/len(b.by.of) && b.count() >= b.most || b.count() >= 2*b.most {
+	if who.held() >= b.most/len(b.by.of) && b.count() >= b.most || b.count() >= 2*b.most {
 		t.refuse(0)
 		return fmt.Errorf("this server takes %d within a day: %s has had its share: %w", b.most, t, errOver)
 	}

@@ -19,7 +19,7 @@ type senders struct {
 
 type sender struct {
 	used           auth.Used
-	active, before int       // series that came with it in this generation, and in the one before
+	active, before int       // series that came with it in this generation, and in the one before only
 	returns        int       // series it had before a restart and may bring again
 	warned         time.Time // when the log said that its budget is used up
 }
@@ -32,6 +32,18 @@ func (s *senders) get(id string) *sender {
 	}
 	return one
 }
+
+// met counts a series that came with the sender; old says that it came in the
+// generation before.
+func (s *sender) met(old bool) {
+	s.active++
+	if old && s.before > 0 {
+		s.before--
+	}
+}
+
+// held is how many of the series that are known came with the sender.
+func (s *sender) held() int { return s.active + s.before }
 
 // turn begins a new generation; who brought nothing in the last one is
 // forgotten.
@@ -108,7 +120,7 @@ func (b *book) usage() map[string]auth.Used {
 	out := make(map[string]auth.Used, len(b.by.of))
 	for id, one := range b.by.of {
 		u := one.used
-		u.Active = max(one.active, one.before, one.returns)
+		u.Active = max(one.held(), one.returns)
 		out[id] = u
 	}
 	return out
