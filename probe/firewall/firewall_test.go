@@ -73,9 +73,20 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			t.Errorf("%s: unread %q, want %q", c.name, got, c.unread)
 		}
 	}
+	none := refuses{&host.Fake{}}
+	if _, err := Read(t.Context(), none); !errors.Is(err, fail.ErrDenied) || fail.HintOf(err) == "" {
+		t.Errorf("an account that may list nothing: %v", err)
+	}
 	if _, err := Read(t.Context(), &host.Fake{}); !errors.Is(err, fail.ErrAbsent) || fail.HintOf(err) == "" {
 		t.Errorf("without any program: %v", err)
 	}
+}
+
+// refuses is a machine whose rules only root may list.
+type refuses struct{ *host.Fake }
+
+func (refuses) Look(_ context.Context, argv ...string) ([]byte, error) {
+	return nil, errors.New("run " + argv[0] + ": exit status 1: Operation not permitted (you must be root)")
 }
 
 func TestConntrack(t *testing.T) {

@@ -47,11 +47,14 @@ type Device struct {
 
 // Route is a route, or what the kernel learned of a path.
 type Route struct {
-	To     string `json:"to" src:"ip -j route" doc:"default, a prefix or an address"`
+	To     string `json:"to" src:"ip -j route" doc:"a prefix or an address; 0.0.0.0/0 or ::/0 for the default route"`
 	V6     bool   `json:"ipv6" src:"ip -j route" doc:"whether it is of IPv6"`
 	Device string `json:"device" src:"ip -j route" doc:"where it leads out"`
 	MTU    int64  `json:"mtu,omitempty" unit:"bytes" src:"ip -j route" doc:"the largest packet on it; 0: as the device"`
 }
+
+// Default says whether it is a default route.
+func (r Route) Default() bool { return r.To == "0.0.0.0/0" || r.To == "::/0" }
 
 // Around is the fact "firewall.network".
 var Around = &fact.Source[Network]{
@@ -69,7 +72,7 @@ func ReadNetwork(ctx context.Context, r host.Reader) (Network, error) {
 	if n.Routes, err = routes(ctx, r, "ip", "-j", "route", "show", "table", "all"); err != nil {
 		return n, err
 	}
-	n.Routes = slices.DeleteFunc(n.Routes, func(x Route) bool { return x.To != "default" && x.MTU == 0 })
+	n.Routes = slices.DeleteFunc(n.Routes, func(x Route) bool { return !x.Default() && x.MTU == 0 })
 	for _, argv := range [][]string{{"ip", "-j", "route", "show", "cache"}, {"ip", "-j", "-6", "route", "show", "cache"}} {
 		more, err := routes(ctx, r, argv...)
 		if err != nil {
@@ -151,6 +154,9 @@ func routes(ctx context.Context, r host.Reader, argv ...string) (out []Route, er
 		x := Route{To: l.Dst, Device: l.Dev, MTU: l.MTU, V6: strings.Contains(l.Dst+l.Gateway, ":") || l.Pref != ""}
 		for _, m := range l.Metrics {
 			x.MTU = max(x.MTU, m.MTU)
+		}
+		if x.To == "default" {
+			x.To = map[bool]string{false: "0.0.0.0/0", true: "::/0"}[x.V6]
 		}
 		out = append(out, x)
 	}
@@ -270,7 +276,7 @@ func loopbackHex(s string) bool {
 // Default is the device of the default route of a family; "" if there is none.
 func (n Network) Default(v6 bool) string {
 	for _, r := range n.Routes {
-		if r.To == "default" && r.V6 == v6 {
+		if r.Default() && r.V6 == v6 {
 			return r.Device
 		}
 	}

@@ -18,14 +18,37 @@ import (
 	"headroom/host"
 )
 
-// Dump is what one program listed, or why it could not.
+// Dump is what one program listed, or why it could not. In a saved file its
+// text stands as "text".
 type Dump struct {
 	Source string         `json:"source" src:"the program" doc:"the program that was asked, with its arguments"`
 	Family ruleset.Family `json:"family,omitempty" src:"the program" doc:"ip or ip6; empty for nft and ipset"`
-	Text   string         `json:"text,omitempty" src:"the program" doc:"what it wrote"`
-	// Unknown is why nothing is known of what it would list; empty with or
-	// without Text if it is known.
+	Size   int64          `json:"size" unit:"bytes" src:"the program" doc:"how much it wrote"`
+	Text   string         `json:"-"`
+	// Unknown is why nothing is known of what it would list; empty if it is
+	// known, with or without Text.
 	Unknown string `json:"unknown_because,omitempty" src:"the program" doc:"why it could not be asked"`
+}
+
+// fileDump is a Dump in a saved file; in tables the text would be in the way.
+type fileDump struct {
+	Source  string         `json:"source"`
+	Family  ruleset.Family `json:"family,omitempty"`
+	Text    string         `json:"text,omitempty"`
+	Unknown string         `json:"unknown_because,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Dump) MarshalJSON() ([]byte, error) {
+	return json.Marshal(fileDump{d.Source, d.Family, d.Text, d.Unknown})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Dump) UnmarshalJSON(b []byte) error {
+	var f fileDump
+	err := json.Unmarshal(b, &f)
+	*d = Dump{Source: f.Source, Family: f.Family, Size: int64(len(f.Text)), Text: f.Text, Unknown: f.Unknown}
+	return err
 }
 
 // Rules are all the rules of the machine.
@@ -116,8 +139,9 @@ var Live = &fact.Source[Rules]{
 	Read: func(ctx context.Context, in *fact.In) (Rules, error) { return Read(ctx, in) },
 }
 
-// Read lists all the machine's rules. It fails only if no program is there, or
-// allowed, to list any: what single ones could not tell is in their dumps.
+// Read lists all the machine's rules. It fails only if no program is there to
+// list any, or none listed any and some were not allowed to: what single ones
+// could not tell is in their dumps.
 func Read(ctx context.Context, r host.Reader) (Rules, error) {
 	var dumps []Dump
 	for _, l := range []struct {
@@ -130,7 +154,7 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 		dumps = append(dumps, ask(ctx, r, l.family, l.names))
 	}
 	dumps = append(dumps, look(ctx, r, "", "nft", "-j", "list", "ruleset"), look(ctx, r, "", "ipset", "save"))
-	absent, denied := 0, 0
+	absent, denied, told := 0, 0, 0
 	for i := range dumps {
 		switch dumps[i].Unknown {
 		case missing:
@@ -138,12 +162,16 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 			dumps[i].without(r)
 		case forRoot:
 			denied++
+		case "":
+			if dumps[i].Text != "" {
+				told++
+			}
 		}
 	}
 	if absent == len(dumps) {
 		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: neither nft nor iptables is installed: %w", fail.ErrAbsent), "apt-get install nftables")
 	}
-	if denied > 0 && absent+denied == len(dumps) {
+	if denied > 0 && told == 0 {
 		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: %w: only root may", fail.ErrDenied), "run it as root")
 	}
 	return NewRules(slices.DeleteFunc(dumps, func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
@@ -181,6 +209,7 @@ func look(ctx context.Context, r host.Reader, family ruleset.Family, argv ...str
 	if !strings.ContainsAny(d.Text, "*{") && family != "" { // comments only
 		d.Text = ""
 	}
+	d.Size = int64(len(d.Text))
 	return d
 }
 
