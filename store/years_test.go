@@ -3,8 +3,11 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"headroom/metric"
 )
@@ -45,6 +48,26 @@ func aYears(c *clock, fn string) Query {
 	}
 	return Query{Match: []Match{{"__name__", "=", fmt.Sprintf("level_%d", rand.IntN(20))}, {"host", "=~", some[1:]}},
 		From: c.now().AddDate(0, 0, -730), To: c.now(), Step: day, Func: fn}
+}
+
+// A question about years finds its days by the index and reads no other row.
+func TestYearsReadOneRowADay(t *testing.T) {
+	_, c, all, dsn := years(t)
+	pg := dial(t, dsn)
+	ids := []int64{all[0].ID(), all[400].ID(), all[999].ID()}
+	p := &plan{q: aYears(c, "avg"), level: levelDay}
+	rows, err := pg.Query(t.Context(), "explain (analyze, timing off, costs off) "+p.sql(), ids, at("2024-03-01 00:00:00"), at("2026-03-01 00:00:00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(lines, "\n")
+	if strings.Contains(text, "Seq Scan") || strings.Contains(text, "Sort") || strings.Contains(text, "Rows Removed") || !strings.Contains(text, fmt.Sprintf("(actual rows=%d", 3*730)) {
+		t.Errorf("want %d rows, found by the index and not sorted:\n%s", 3*730, text)
+	}
 }
 
 // BenchmarkTwoYears asks for the days of two years of 12 series.
