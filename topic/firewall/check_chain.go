@@ -108,18 +108,18 @@ func runFinding(t *ruleset.Table, c *ruleset.Chain, x run) check.Finding {
 		matched += r.Counter.Packets
 	}
 	f := check.Finding{
-		Subject: place(t, c), Severity: check.Advice, Basis: check.ByRule, Worth: min(0.8, 0.2+float64(x.n)/1000),
+		Subject: chainName(t, c), Severity: check.Advice, Basis: check.ByRule, Worth: min(0.8, 0.2+float64(x.n)/1000),
 		Summary: fmt.Sprintf("%s rules in a row differ in the %s only: each packet that passes is compared up to %s times where one look into a set would do.", count(int64(x.n)), fieldName[x.field], count(int64(x.n))),
 		Hint:    setHint(t, x, first),
 		Evidence: []check.Cite{
-			{Name: "rules in a row", Value: x.n, Unit: unit.Count, Source: place(t, c)},
+			{Name: "rules in a row", Value: x.n, Unit: unit.Count, Source: chainName(t, c)},
 			{Name: "the first of them", Value: first.Text, Source: where(first, x.from)},
 		},
 	}
 	if x.n >= 100 {
 		f.Severity = check.Warning
 	}
-	if passed, ok := behind(c, x.from+x.n); ok && counted {
+	if passed, ok := behind(c, x.from+x.n); ok && counted && passed+matched > 0 {
 		f.Basis = check.Measured
 		f.Summary = fmt.Sprintf("%s rules in a row differ in the %s only: they matched %s packets, and at least %s more were compared with all of them in vain, where one look into a set would do.",
 			count(int64(x.n)), fieldName[x.field], count(int64(matched)), count(int64(passed)))

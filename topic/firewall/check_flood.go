@@ -120,7 +120,7 @@ func letsIn(r firewall.Rules, n firewall.Network) (way string, port uint64, udp 
 		for _, d := range append([]uint64{9}, named(r, proto)...) {
 			p := fromOutside(n, false)
 			p.Proto, p.SPort, p.DPort, p.Flags = proto, 40000, d, ruleset.FlagSYN
-			if gets(r, p).Only(ruleset.Passes) && !untracked(r, p) {
+			if gets(r, p).Only(ruleset.Passes) && !keptOut(r, p) {
 				return fmt.Sprintf("%s port %d", map[uint64]string{17: "UDP", 6: "TCP"}[proto], d), d, proto == 17
 			}
 		}
@@ -196,7 +196,7 @@ func runTrackedUDP(s *fact.Set, out *check.Report) {
 	for _, port := range n.UDPPorts.Value {
 		p := fromOutside(n, false)
 		p.Proto, p.SPort, p.DPort = 17, 40000, uint64(port)
-		if port >= 1024 && port != 5353 || untracked(r, p) || !gets(r, p).Only(ruleset.Passes) {
+		if port >= 1024 && port != 5353 || keptOut(r, p) || !gets(r, p).Only(ruleset.Passes) {
 			continue
 		}
 		out.Found(check.Finding{

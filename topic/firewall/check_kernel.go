@@ -49,7 +49,7 @@ func runReversePath(s *fact.Set, out *check.Report) {
 		}
 	}
 	for _, x := range n.Routes {
-		if x.To == "default" && !x.V6 {
+		if x.Default() && !x.V6 {
 			ways++
 		}
 	}

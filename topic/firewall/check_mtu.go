@@ -19,7 +19,7 @@ func tooBig(r firewall.Rules, n firewall.Network, v6 bool) ruleset.Packet {
 	if v6 {
 		p.Proto, p.ICMP, p.Code, p.Length = 58, 2, 0, 96
 	}
-	if tracking(r) == nil || untracked(r, p) {
+	if tracking(r) == nil || keptOut(r, p) {
 		p.State = "untracked"
 	}
 	return p
@@ -101,7 +101,7 @@ func dropper(r firewall.Rules, p ruleset.Packet) string {
 				}
 			}
 			if ruleset.Through([]*ruleset.Table{&one}, c.Hook, &p).Only(ruleset.Dropped) {
-				names = append(names, place(t, c))
+				names = append(names, chainName(t, c))
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func narrow(n firewall.Network, v6 bool) (what string, out []check.Cite) {
 	}
 	for _, x := range n.Routes {
 		d, ok := n.Device(x.Device)
-		if !ok || x.V6 != v6 || x.To != "default" || d.MTU <= ethernet || x.MTU > 0 && x.MTU <= ethernet {
+		if !ok || x.V6 != v6 || !x.Default() || d.MTU <= ethernet || x.MTU > 0 && x.MTU <= ethernet {
 			continue
 		}
 		if what == "" {

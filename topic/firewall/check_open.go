@@ -41,7 +41,7 @@ func filters(r firewall.Rules, family ruleset.Family) (n int, policies string) {
 			}
 			n += len(c.Rules)
 			if c.Hook == "input" {
-				policies += fmt.Sprintf(", %s: %d rules, policy %s", place(t, c), len(c.Rules), c.Policy)
+				policies += fmt.Sprintf(", %s: %d rules, policy %s", chainName(t, c), len(c.Rules), c.Policy)
 			}
 		}
 	}

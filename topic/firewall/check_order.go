@@ -56,7 +56,7 @@ func late(t *ruleset.Table, c *ruleset.Chain, out *check.Report) {
 		}
 	}
 	if !counted {
-		out.Unknown(place(t, c), fmt.Sprintf("its %d rules do not count: add `counter` to them in nftables", len(c.Rules)))
+		out.Unknown(chainName(t, c), fmt.Sprintf("its %d rules do not count: add `counter` to them in nftables", len(c.Rules)))
 		return
 	}
 	if c.Counter != nil {
@@ -72,7 +72,7 @@ func late(t *ruleset.Table, c *ruleset.Chain, out *check.Report) {
 	hot := c.Rules[best]
 	saved := uint64(best-to) * hot.Counter.Packets
 	out.Found(check.Finding{
-		Subject: place(t, c), Severity: check.Advice, Basis: check.Measured, Worth: min(0.6, float64(best)/100),
+		Subject: chainName(t, c), Severity: check.Advice, Basis: check.Measured, Worth: min(0.6, float64(best)/100),
 		Summary: fmt.Sprintf("Rule %d takes %.0f %% of all packets here, after %d comparisons for each; at position %d it would have saved %s comparisons, and no packet would be treated otherwise.",
 			best+1, 100*float64(hot.Counter.Packets)/float64(total), best, to+1, count(int64(saved))),
 		Hint: fmt.Sprintf("Move it to position %d.", to+1),
@@ -119,7 +119,7 @@ func hidden(t *ruleset.Table, c *ruleset.Chain, out *check.Report) {
 	const most = 10
 	for i, s := range other {
 		f := check.Finding{
-			Subject: fmt.Sprintf("%s, rule %d", place(t, c), s.At), Severity: check.Warning, Basis: check.ByRule, Worth: 0.5,
+			Subject: fmt.Sprintf("%s, rule %d", chainName(t, c), s.At), Severity: check.Warning, Basis: check.ByRule, Worth: 0.5,
 			Summary:  fmt.Sprintf("Rule %d never gets a packet: rule %d takes all that it would match, and does something else with them (%s, not %s).", s.At, s.ByAt, does(s.By), does(s.Rule)),
 			Hint:     fmt.Sprintf("If it is meant as an exception, it belongs before rule %d.", s.ByAt),
 			Evidence: twoRules(s),
@@ -134,7 +134,7 @@ func hidden(t *ruleset.Table, c *ruleset.Chain, out *check.Report) {
 	}
 	if len(same) > 0 {
 		out.Found(check.Finding{
-			Subject: place(t, c), Severity: check.Note, Basis: check.ByRule, Worth: 0.1,
+			Subject: chainName(t, c), Severity: check.Note, Basis: check.ByRule, Worth: 0.1,
 			Summary:  fmt.Sprintf("%d of its %d rules do nothing: an earlier rule takes the same packets and does the same. The first is rule %d.", len(same), len(c.Rules), same[0].At),
 			Hint:     "Delete them.",
 			Evidence: twoRules(same[0]),

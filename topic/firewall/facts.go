@@ -74,7 +74,7 @@ func rules(r firewall.Rules, f func(t *ruleset.Table, c *ruleset.Chain, x *rules
 // tracking is the first rule that needs connection tracking; nil if none does.
 func tracking(r firewall.Rules) (found *ruleset.Rule) {
 	rules(r, func(t *ruleset.Table, c *ruleset.Chain, x *ruleset.Rule) bool {
-		if translates(c, x) || slices.ContainsFunc(x.Matches, tracked) || slices.ContainsFunc(x.Actions, func(a ruleset.Action) bool {
+		if translates(c, x) || slices.ContainsFunc(x.Matches, asksTracking) || slices.ContainsFunc(x.Actions, func(a ruleset.Action) bool {
 			return a.Name == ruleset.SetCTMark || a.Name == ruleset.Helper || a.Name == ruleset.Flow
 		}) ||
 			x.Verdict.Map != nil && slices.Contains(x.Verdict.Map.Key, ruleset.CTState) {
@@ -85,8 +85,8 @@ func tracking(r firewall.Rules) (found *ruleset.Rule) {
 	return found
 }
 
-// tracked says whether a match asks the connection tracking table.
-func tracked(m ruleset.Match) bool {
+// asksTracking says whether a match asks the connection tracking table.
+func asksTracking(m ruleset.Match) bool {
 	switch m.Field {
 	case ruleset.CTState, ruleset.CTStatus, ruleset.CTDir, ruleset.CTMark, ruleset.CTOther:
 		return true
@@ -116,8 +116,8 @@ func translation(r firewall.Rules) (found *ruleset.Rule) {
 	return found
 }
 
-// untracked says whether rules keep a packet out of the connection tracking table.
-func untracked(r firewall.Rules, p ruleset.Packet) (is bool) {
+// keptOut says whether rules keep a packet out of the connection tracking table.
+func keptOut(r firewall.Rules, p ruleset.Packet) (is bool) {
 	rules(r, func(t *ruleset.Table, c *ruleset.Chain, x *ruleset.Rule) bool {
 		if slices.ContainsFunc(x.Actions, func(a ruleset.Action) bool { return a.Name == ruleset.Notrack }) && (t.Family == p.Family || t.Family == ruleset.Inet) {
 			is = matches(t, x, p)
@@ -156,7 +156,7 @@ func owner(t *ruleset.Table, c *ruleset.Chain) string {
 	return ""
 }
 
-// place names a chain as a user would find it.
-func place(t *ruleset.Table, c *ruleset.Chain) string {
+// chainName names a chain as a user would find it.
+func chainName(t *ruleset.Table, c *ruleset.Chain) string {
 	return "chain " + string(t.Family) + " " + t.Name + " " + c.Name
 }
