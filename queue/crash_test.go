@@ -107,7 +107,7 @@ func (h *history) check(l *log, exact bool) error {
 	for n := range h.acked {
 		switch {
 		case seen[n] == 0 && !h.taken[n]:
-			return fmt.Errorf("message %d was acknowledged and is lost; notes: %v", n, l.notes)
+			return fmt.Errorf("message %d was acknowledged and is lost; notes: %v", n, l.notes.List())
 		case seen[n] > 1 && !h.unknown[n], exact && seen[n] > 0 && h.taken[n] && !h.unknown[n]:
 			return fmt.Errorf("message %d came %d times", n, seen[n])
 		}
@@ -181,7 +181,7 @@ func again(t *testing.T, quiet bool, h *history, when string, left *double) {
 		t.Fatalf("%s: %v", when, err)
 	}
 	if quiet && l.lost.Load() > 0 {
-		t.Fatalf("%s: %d messages are said to be lost: %v", when, l.lost.Load(), l.notes)
+		t.Fatalf("%s: %d messages are said to be lost: %v", when, l.lost.Load(), l.notes.List())
 	}
 	for n := range uint64(3) {
 		if err := l.Put(t.Context(), text(n)); err != nil {
@@ -218,7 +218,7 @@ func TestFailedOperation(t *testing.T) {
 			if len(h.acked) != 24 {
 				t.Fatalf("operation %d: %v: only %d messages were taken in the end", at, failure, len(h.acked))
 			}
-			if len(h.unknown) > 0 && len(l.notes) == 0 {
+			if len(h.unknown) > 0 && len(l.notes.List()) == 0 {
 				t.Errorf("operation %d: %v: nothing was said", at, failure)
 			}
 			if at%2 == 0 { // read now, and use what is left after a power loss

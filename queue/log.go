@@ -35,7 +35,8 @@ type log struct {
 	next     uint64
 	done     doneSet
 	wake     chan struct{} // closed when there may be something to fetch
-	notes    []string
+
+	notes Notes
 
 	rmu sync.Mutex
 	out outbox
@@ -93,15 +94,7 @@ func openLog(ctx context.Context, o Options, d disk, dead *deadBox, q *quarantin
 }
 
 // note tells a person, and keeps it for Status.
-func (l *log) note(form string, args ...any) {
-	text := fmt.Sprintf(form, args...)
-	l.mu.Lock()
-	if l.notes = append(l.notes, time.Now().UTC().Format(time.RFC3339)+" "+text); len(l.notes) > 20 {
-		l.notes = l.notes[1:]
-	}
-	l.mu.Unlock()
-	l.o.Note(text)
-}
+func (l *log) note(form string, args ...any) { l.notes.Add(l.o.Note, form, args...) }
 
 // wakeLocked lets those look again who wait for messages.
 func (l *log) wakeLocked() {
@@ -160,6 +153,6 @@ func (l *log) Status(ctx context.Context) (Status, error) {
 	if l.pause != nil {
 		s.Paused = l.pause.Error()
 	}
-	s.Notes = append([]string(nil), l.notes...)
+	s.Notes = l.notes.List()
 	return s, nil
 }

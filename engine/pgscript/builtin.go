@@ -31,12 +31,6 @@ UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
 `+addHistory)
 }
 
-// SimpleUpdate is TPCB without the tellers and branches, on which the clients
-// wait for each other.
-func SimpleUpdate() *Script {
-	return builtin("simple-update", pickAll+"BEGIN;\n"+updateAccount+addHistory)
-}
-
 // SelectOnly reads one account by its key.
 func SelectOnly() *Script {
 	return builtin("select", pick+"SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n")
@@ -91,16 +85,6 @@ COMMIT`, scale, aid))
 		if _, err := c.Exec(ctx, "VACUUM ANALYZE pgbench_"+t); err != nil {
 			return fmt.Errorf("vacuum pgbench_%s: %w", t, err)
 		}
-	}
-	return nil
-}
-
-// Drop removes the tables that Init made, and nothing that depends on them: if
-// something does, it fails.
-func Drop(ctx context.Context, c *pgwire.Conn) error {
-	_, err := c.Exec(ctx, "DROP TABLE pgbench_history, pgbench_tellers, pgbench_accounts, pgbench_branches")
-	if err != nil {
-		return fmt.Errorf("drop pgbench tables: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package pgscript runs scripts in pgbench's language as a load on PostgreSQL.
 //
-// Parse reads a script, TPCB, SelectOnly and SimpleUpdate are built in, and a
+// Parse reads a script, TPCB and SelectOnly are built in, and a
 // Driver runs any mix of them with counts, retries and latencies. The language
 // is that of pgbench 15, with these differences: :name inside comments is left
 // alone, and inside quotes it is an error in the protocols extended and prepared

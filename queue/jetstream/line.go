@@ -36,7 +36,8 @@ type line struct {
 	pause  error
 	closed bool
 	stop   chan struct{}
-	notes  []string
+
+	notes queue.Notes
 
 	fsyncLast             atomic.Int64
 	refused, killed, lost atomic.Uint64
@@ -64,15 +65,7 @@ func (l *line) current() (*generation, error) {
 	return l.now, nil
 }
 
-func (l *line) note(form string, args ...any) {
-	text := fmt.Sprintf(form, args...)
-	l.mu.Lock()
-	if l.notes = append(l.notes, time.Now().UTC().Format(time.RFC3339)+" "+text); len(l.notes) > 20 {
-		l.notes = l.notes[1:]
-	}
-	l.mu.Unlock()
-	l.o.Note(text)
-}
+func (l *line) note(form string, args ...any) { l.notes.Add(l.o.Note, form, args...) }
 
 // patience is how long an answer of the server is waited for where the caller
 // sets no end.
@@ -214,9 +207,7 @@ func (l *line) Close() error {
 func (l *line) Status(ctx context.Context) (queue.Status, error) {
 	s := queue.Status{Kind: l.kind, Limit: uint64(l.o.MaxBytes), FsyncLast: time.Duration(l.fsyncLast.Load()),
 		Killed: l.killed.Load(), Refused: l.refused.Load(), Lost: l.lost.Load(), DiskFree: l.free()}
-	l.mu.Lock()
-	s.Notes = append(s.Notes, l.notes...)
-	l.mu.Unlock()
+	s.Notes = l.notes.List()
 	g, err := l.current()
 	if err != nil {
 		if l.isClosed() {
