@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -136,12 +138,41 @@ func (s *Server) answer(rt api.Route) http.Handler {
 			api.Refuse(w, http.StatusForbidden, "headroom up token create makes one with more rights", fmt.Sprintf("%s %q lacks the right %q", holder(who), who.Name, rt.Scope))
 		default:
 			s.admit(w)
+			ctx := auth.With(r.Context(), who)
 			if rt.Stream {
 				unlimited(w, r)
 			}
-			rt.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
+			if rt.Stream && r.Method == http.MethodGet {
+				var stop context.CancelFunc
+				ctx, stop = s.whileKnown(ctx, r)
+				defer stop()
+			}
+			rt.ServeHTTP(w, r.WithContext(ctx))
 		}
 	})
+}
+
+// rightsEvery is how often it is looked whether the token or session of an
+// open stream is still good.
+const rightsEvery = 5 * time.Second
+
+// whileKnown returns a context that ends when the token or session of a
+// request does. A file that cannot be read now ends nothing that was allowed.
+func (s *Server) whileKnown(ctx context.Context, r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	var look func()
+	look = func() { // a timer, not a goroutine: there may be thousands
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := s.who(r); errors.Is(err, auth.ErrUnknown) {
+			stop()
+			return
+		}
+		time.AfterFunc(rightsEvery, look)
+	}
+	time.AfterFunc(rightsEvery, look)
+	return ctx, stop
 }
 
 func holder(w auth.Who) string {

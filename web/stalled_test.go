@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"headroom/testkit/need"
 	"headroom/web/auth"
 )
 
@@ -78,4 +79,40 @@ func TestStreamsOutliveThePatience(t *testing.T) {
 		t.Fatal(status, text)
 	}
 	read("event: points")
+}
+
+// TestARevokedTokenEndsItsStreams: who may not look any more does not go on
+// looking through a stream that was open; others do.
+func TestARevokedTokenEndsItsStreams(t *testing.T) {
+	s := start(t, nil)
+	open := func(token string) net.Conn {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "GET /api/v1/live HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
+		return c
+	}
+	var tokens []string
+	for _, name := range []string{"goes", "stays"} {
+		secret, err := s.tokens.Create(name, auth.Read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, secret)
+	}
+	goes, stays := open(tokens[0]), open(tokens[1])
+	need.Eventually(t, 10*time.Second, "both look", func() bool { return s.o.API.Hub.Lookers() == 2 })
+	if err := s.tokens.Revoke("goes"); err != nil {
+		t.Fatal(err)
+	}
+	_ = goes.SetReadDeadline(time.Now().Add(6 * rightsEvery))
+	if _, err := io.ReadAll(goes); err != nil {
+		t.Errorf("the stream of a revoked token: %v", err)
+	}
+	if n := s.o.API.Hub.Lookers(); n != 1 {
+		t.Errorf("%d look, want the other one", n)
+	}
+	stays.Close()
 }
