@@ -20,6 +20,7 @@ import (
 type labbing struct {
 	params []string
 	rows   int64
+	rules  string
 	save   string
 	o      lab.Options
 }
@@ -52,7 +53,9 @@ other work than the rest; 130 interrupted (whole rounds are printed).`,
   headroom lab upsert
   headroom lab bulk-load --rows 600000 --budget 20m --save bulk.json
   headroom lab distinct -p values=100 --rounds 12 -o html=distinct.html
-  headroom lab upsert --list`,
+  headroom lab upsert --list
+  headroom lab firewall -p on=wire
+  headroom lab firewall --rules old.rules,new.rules`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 			for _, l := range labs() {
@@ -79,6 +82,7 @@ other work than the rest; 130 interrupted (whole rounds are printed).`,
 	f := c.Flags()
 	f.BoolVar(&describe, "list", false, "describe the lab with its parameters, and do not run it")
 	f.StringArrayVarP(&l.params, "param", "p", nil, "a parameter of the lab, name=value")
+	f.StringVar(&l.rules, "rules", "", "the same as -p rules=FILE[,FILE…]: your own rule sets as the arms of lab firewall")
 	f.Int64Var(&l.rows, "rows", 0, "the same as -p rows=N (or keys=N, where the lab has keys)")
 	f.IntVar(&l.o.Rounds, "rounds", 0, "rounds at most, in each of which every arm has a turn (default: the lab's own, 8)")
 	f.DurationVar(&l.o.Budget, "budget", 0, "time for measuring; no round begins that would not fit (default: the lab's own, 3 to 6 minutes)")
@@ -98,6 +102,9 @@ func (a *app) runLab(ctx context.Context, l *lab.Lab, given *labbing, rows bool)
 		if err := setRows(l, params, given.rows); err != nil {
 			return err
 		}
+	}
+	if given.rules != "" {
+		params["rules"] = given.rules
 	}
 	o := given.o
 	o.Params = params

@@ -38,8 +38,9 @@ type Flood struct {
 	Mix    []Packet // sent in turns, each about as often as any other
 	Method Method   // "" is Auto
 	Rate   float64  // packets per second, of all threads together; 0: as fast as it goes
-	// Count ends the flood after so many packets, For after so long; whichever
-	// comes first. With neither it lasts until its context ends.
+	// Count ends the flood after so many packets, For after so long from the
+	// first packet on; whichever comes first. With neither it lasts until its
+	// context ends.
 	Count int64
 	For   time.Duration
 	// CPUs that send, one thread on each; none: one thread, on any CPU.
@@ -94,18 +95,13 @@ func (f Flood) Run(ctx context.Context) (Sent, error) {
 	if len(cpus) == 0 {
 		cpus = []int{-1}
 	}
-	if f.For > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, f.For)
-		defer stop()
-	}
 	out := Sent{Method: method}
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
 	)
-	start := time.Now()
+	var first, last time.Time // of all threads, once they are ready
 	for i, cpu := range cpus {
 		wg.Go(func() {
 			w := worker{flood: f, raw: raw, method: method, cpu: cpu, rate: f.Rate / float64(len(cpus)), left: share(f.Count, i, len(cpus)), at: i * len(raw) / len(cpus)}
@@ -113,11 +109,17 @@ func (f Flood) Run(ctx context.Context) (Sent, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			out.Packets, out.Refused = out.Packets+w.taken, out.Refused+w.refused
+			if first.IsZero() || w.began.Before(first) {
+				first = w.began
+			}
+			if w.ended.After(last) {
+				last = w.ended
+			}
 			errs = append(errs, err)
 		})
 	}
 	wg.Wait()
-	out.Took = time.Since(start)
+	out.Took = last.Sub(first)
 	if err := errors.Join(errs...); err != nil {
 		return out, fmt.Errorf("send packets by %s: %w", method, err)
 	}
@@ -191,9 +193,11 @@ type worker struct {
 	left           int64   // -1: no limit
 	at             int     // where in the mix it begins
 	taken, refused int64
+	began, ended   time.Time // of sending
 }
 
 func (w *worker) run(ctx context.Context) error {
+	w.began, w.ended = time.Now(), time.Now()
 	if w.left == 0 {
 		return nil
 	}
@@ -211,13 +215,18 @@ func (w *worker) run(ctx context.Context) error {
 	defer func() {
 		left := int64(s.flush())
 		w.taken, w.refused = w.taken-left, w.refused+left
+		w.ended = time.Now()
 		s.close()
 	}()
-	start := time.Now()
+	w.began = time.Now()
 	for ctx.Err() == nil && w.left != 0 {
-		n := w.due(s, time.Since(start))
+		since := time.Since(w.began)
+		if w.flood.For > 0 && since >= w.flood.For && w.taken+w.refused > 0 {
+			return nil
+		}
+		n := w.due(s, since)
 		if n == 0 {
-			w.rest(ctx, start)
+			w.rest()
 			continue
 		}
 		taken, refused, err := s.send(n)
@@ -246,9 +255,9 @@ func (w *worker) due(s sender, since time.Duration) int {
 
 // rest waits until the next packet is due, at most 20 ms so that the end of
 // ctx is seen, and at least long enough for some packets to be due together.
-func (w *worker) rest(ctx context.Context, start time.Time) {
+func (w *worker) rest() {
 	next := time.Duration(float64(w.taken+w.refused) / w.rate * float64(time.Second))
-	wait := min(max(next-time.Since(start), 50*time.Microsecond), 20*time.Millisecond)
+	wait := min(max(next-time.Since(w.began), 50*time.Microsecond), 20*time.Millisecond)
 	ts := unix.NsecToTimespec(int64(wait))
 	_ = unix.Nanosleep(&ts, nil) // a signal only ends the rest early
 }
@@ -261,6 +270,16 @@ func (w *worker) open() (sender, error) {
 		return openLive(w.flood.To.device, w.raw, w.at)
 	}
 	return openMmsg(w.flood, w.raw, w.at)
+}
+
+// Pinned runs f with a thread of its own on one CPU.
+func Pinned(cpu int, f func() error) error {
+	back, err := pin(cpu)
+	if err != nil {
+		return err
+	}
+	defer back()
+	return f()
 }
 
 // pin binds the calling thread, which the caller has to itself, to a CPU.

@@ -6,6 +6,7 @@ package firewall
 import (
 	"headroom/check"
 	"headroom/fact"
+	"headroom/lab"
 	"headroom/probe/firewall"
 	"headroom/topic"
 )
@@ -14,6 +15,7 @@ import (
 var Topic = topic.Topic{
 	Name:  "firewall",
 	Title: "Firewall: what gets in, what rules cost, connection tracking",
+	Labs:  []*lab.Lab{Cost},
 	Facts: []fact.Any{firewall.Live, firewall.Tracked, firewall.Told, firewall.Around},
 	Checks: []*check.Check{
 		tableFull, trackUse, trackFlood, trackTimeouts, trackBuckets, trackedUDP,
