@@ -32,6 +32,7 @@ type site struct {
 	before    string // the rules
 	filter    filter
 	local     *host.Local
+	init      string // process number of its systemd; "" if it has none
 }
 
 // filter is one way to filter packets: rules that let all in, and rules that

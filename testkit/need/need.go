@@ -64,6 +64,20 @@ var needs = map[string]func() string{
 		}
 		return ""
 	},
+	"systemd": func() string {
+		for _, p := range []string{"/lib/systemd/systemd", "/usr/bin/systemd-run", "/usr/bin/nsenter"} {
+			if _, err := os.Stat(p); err != nil {
+				return "no " + p + ": apt-get install systemd util-linux"
+			}
+		}
+		if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+			return ""
+		}
+		if _, err := os.Stat("/sys/fs/cgroup/unified/cgroup.controllers"); err == nil {
+			return ""
+		}
+		return "no version 2 of control groups"
+	},
 	"embedded": func() string {
 		if os.Getenv("HEADROOM_OFFLINE") != "" {
 			return "HEADROOM_OFFLINE is set: server binaries are not fetched"
