@@ -44,6 +44,7 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"honesty-*.json", "False verdicts, and effects found", honestyText},
 		section{"power-*.json", "Effects found at the budget that the tool proposes", honestyText},
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
+		section{"lockout-*.json", "Firewall rules that lock everybody out, applied and interrupted", lockoutText},
 		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText},
 		section{"ingest-kill-*.json", "`ingest`, killed at random", ingestKillText},
 		section{"load-kill-*.json", "`load`, killed at every named point", loadKillText},
