@@ -176,19 +176,35 @@ func (e *evaluation) lookUp(m *VerdictMap) Outcome {
 		}
 		elements = s.Elements
 	}
-	if len(m.Key) != 1 {
-		return Unclear | next
-	}
 	for _, el := range elements {
-		x := Match{Field: m.Key[0]}
-		if !x.fromText(el.Text) || el.Verdict == nil {
+		if el.Verdict == nil {
 			return Unclear | next
 		}
-		if e.match(x) == yes {
+		switch e.tuple(m.Key, el.Text) {
+		case yes:
 			return e.verdict(*el.Verdict)
+		case maybe:
+			return Unclear | next
 		}
 	}
 	return next
+}
+
+// tuple says whether the packet has the values of an element, one for each field.
+func (e *evaluation) tuple(fields []Field, text string) answer {
+	parts := strings.Split(text, " . ")
+	if len(parts) != len(fields) {
+		return maybe
+	}
+	all := yes
+	for i, f := range fields {
+		x := Match{Field: f}
+		if !x.fromText(parts[i]) {
+			return maybe
+		}
+		all = min(all, e.match(x))
+	}
+	return all
 }
 
 // fromText reads the key of an element in nft's syntax.

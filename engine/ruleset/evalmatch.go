@@ -9,6 +9,9 @@ import (
 // match says whether one match holds for the packet.
 func (e *evaluation) match(m Match) answer {
 	p := e.p
+	if m.Field == Concat {
+		return e.concat(m)
+	}
 	if m.Set != "" && m.Field != SAddr && m.Field != DAddr {
 		return maybe
 	}
@@ -40,6 +43,26 @@ func (e *evaluation) match(m Match) answer {
 		return maybe // another rule may have set it
 	}
 	return e.header(m)
+}
+
+// concat looks for the packet's values among tuples.
+func (e *evaluation) concat(m Match) answer {
+	elements := m.Elements
+	if m.Set != "" {
+		s := e.table.Set(m.Set)
+		if s == nil || slices.Contains(s.Flags, "timeout") || slices.Contains(s.Flags, "dynamic") {
+			return maybe
+		}
+		elements = s.Elements
+	}
+	found := no
+	for _, el := range elements {
+		found = max(found, e.tuple(m.Fields, el.Text))
+	}
+	if found == maybe || m.Not && found == no { // whether the packet has all fields is not asked here
+		return maybe
+	}
+	return of((found == yes) != m.Not)
 }
 
 // header asks for what lies behind the packet's IP header.
