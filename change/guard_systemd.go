@@ -72,7 +72,8 @@ func (r *run) startUnit(ctx context.Context, c host.Cmd) (string, error) {
 }
 
 // startOf is when a process was started, in the kernel's ticks since boot: with
-// its number that names it for good.
+// its number that names it for good. One that ended, though its parent did not
+// notice yet, is none any more.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -81,6 +82,9 @@ func startOf(pid int) (uint64, error) {
 	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if len(f) < 20 {
 		return 0, fmt.Errorf("read /proc/%d/stat: it is cut off", pid)
+	}
+	if f[0] == "Z" || f[0] == "X" {
+		return 0, fmt.Errorf("read /proc/%d/stat: %w", pid, fail.ErrAbsent)
 	}
 	return strconv.ParseUint(f[19], 10, 64)
 }
