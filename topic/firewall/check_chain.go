@@ -22,7 +22,7 @@ var longChain = &check.Check{
 		Evidence: fmt.Sprintf("%d or more rules in a row that differ in one address, port or interface only and do the same; with the counters of what they matched and of what passed through them. Chains that Docker, fail2ban, firewalld, ufw and the like make themselves are left alone.", longRun),
 		Fix:      "One set, one rule: nft add set …, ip saddr @set drop; or ipset create … hash:net, -m set --match-set.",
 		Risk:     "Rules between which others stand must stay apart: only rules in a row are counted here, so the order does not matter. Counters become those of the set's rule.",
-		Undo:     "`headroom revert ID` loads the old rules, or take the set's rule out again.",
+		Undo:     "Save the rules before (iptables-save, nft list ruleset); iptables-restore or nft -f loads them again.",
 		Sources:  []string{"S8", "ipset(8)", "nft(8)"},
 	},
 	Needs: []fact.Any{firewall.Live},

@@ -59,8 +59,8 @@ var defaultAccept = &check.Check{
 			"With a list of what is allowed, forgetting a rule costs a telephone call instead.",
 		Evidence: "The rules, asked with a new TCP connection and a UDP packet of a stranger to port 9: fires if they pass for certain. Warning where other rules accept by port, so that a closed list was meant; advice where rules only drop; note where nothing filters at all.",
 		Fix:      "A last rule that drops, or the policy drop, after a rule for what belongs to known connections and for the ports that are meant.",
-		Risk:     "A port that was forgotten is closed: apply it with --confirm-within, from a second connection.",
-		Undo:     "`headroom revert ID` loads the old rules.",
+		Risk:     "A port that was forgotten is closed. Keep a connection open while you load it, and let the old rules come back by themselves unless a new connection works.",
+		Undo:     "Save the rules before (iptables-save, nft list ruleset); iptables-restore or nft -f loads them again.",
 		Sources:  []string{"S7", "iptables(8)", "nft(8)"},
 	},
 	Needs: []fact.Any{firewall.Live, firewall.Around},
@@ -81,18 +81,18 @@ var defaultAccept = &check.Check{
 		f := check.Finding{
 			Subject: "input, IPv4", Severity: check.Advice, Basis: check.ByRule, Worth: 0.3,
 			Summary:  "A new connection to a port that no rule names gets in: the rules only list what is forbidden.",
-			Hint:     "Turn the list round: accept what is known and meant, drop the rest, and try it with --confirm-within 2m.",
+			Hint:     "Turn the list round: accept what is known and meant, drop the rest. Keep a connection open while you load it.",
 			Evidence: []check.Cite{{Name: "what a stranger's packet meets", Value: policies, Source: "the rules"}, {Name: "lets in to port 9 from " + somebody4.String(), Value: strings.Join(in, ", "), Source: "the rules"}},
 		}
 		switch {
 		case total == 0:
 			f.Severity, f.Worth = check.Note, 0.1
-			f.Hint = "If this machine can be reached from elsewhere, begin with rules that accept known connections, ICMP, SSH and what is meant, and drop the rest; load them with --confirm-within 2m."
+			f.Hint = "If this machine can be reached from elsewhere, begin with rules that accept known connections, ICMP, SSH and what is meant, and drop the rest. Keep a connection open while you load them."
 			f.Summary = "No rule filters what comes in: every service that listens is open to whoever reaches this machine."
 		case len(named(r, 6)) > 0 && acceptsByPort(r):
 			f.Severity, f.Worth = check.Warning, 0.5
 			f.Summary = "Rules accept single ports, as if the rest were closed, but what no rule names gets in, too."
-			f.Hint = "Close the list with a last rule that drops, or with the policy drop; try it with --confirm-within 2m."
+			f.Hint = "Close the list with a last rule that drops, or with the policy drop. Keep a connection open while you load it."
 		}
 		out.Found(f)
 	},
@@ -120,7 +120,7 @@ var ipv6Open = &check.Check{
 		Evidence: "The rules, asked with a stranger's new connection to port 9 over both: fires if IPv4 drops it and IPv6 lets it in for certain. Danger with an address that can be reached from beyond the site, warning with one of the site (fc00::/7).",
 		Fix:      "The same rules for IPv6, with ICMPv6 let in (neighbour discovery, packet-too-big): an nft table of the family inet serves both.",
 		Risk:     "Without neighbour discovery IPv6 stops working: let icmpv6 types 133 to 136 in.",
-		Undo:     "`headroom revert ID` loads the old rules.",
+		Undo:     "Save the rules before (iptables-save, nft list ruleset); iptables-restore or nft -f loads them again.",
 		Sources:  []string{"RFC 4890", "ip6tables(8)", "nft(8)"},
 	},
 	Needs: []fact.Any{firewall.Live, firewall.Around},
