@@ -36,6 +36,10 @@ var storeSettings = map[string]string{
 	"superuser_reserved_connections": "3",
 }
 
+// headBytes is the memory for points before they are packed: a smaller part of
+// an hour is packed at a time while many come at once, after an outage.
+const headBytes = 72 << 20
+
 // errStarting is why there is no store in the first seconds.
 var errStarting = errors.New("the store is starting")
 
@@ -167,7 +171,7 @@ func (h *house) open(ctx context.Context) (*store.Store, error) {
 			return nil, err
 		}
 	}
-	s, err := store.Open(ctx, store.Options{DSN: dsn, Retention: keep, Holder: holder(h.o.Host), Log: h.say})
+	s, err := store.Open(ctx, store.Options{DSN: dsn, Retention: keep, Holder: holder(h.o.Host), HeadBytes: headBytes, Log: h.say})
 	if err != nil {
 		return nil, err
 	}
