@@ -188,8 +188,11 @@ func usable(a netip.Addr) bool {
 		b := a.As4()
 		return b[0] != 0 && b[0] != 127 && b[0] < 240
 	}
-	return !a.IsUnspecified() && !a.IsLoopback()
+	return !a.IsUnspecified() && !a.IsLoopback() && a != routers
 }
+
+// routers is every router of the link: nobody's own address.
+var routers = netip.MustParseAddr("fe80::")
 
 func setNamed(sets []*ruleset.Set, name string) []ruleset.Element {
 	for _, s := range sets {

@@ -275,6 +275,9 @@ func asks(ms []ruleset.Match, f ruleset.Field) bool {
 
 // sound says whether the kernel takes such a packet at all.
 func (f flow) sound() bool {
+	if !f.Src.Is4() && slices.Contains(extensions, f.Proto) {
+		return false
+	}
 	if f.Out == "lo" {
 		return f.In == ""
 	}
@@ -292,3 +295,7 @@ func (f flow) sound() bool {
 	}
 	return f.In != f.Out
 }
+
+// extensions are the numbers of IPv6 that stand for further headers, or none,
+// not for a protocol.
+var extensions = []uint8{0, 43, 44, 59, 60, 135, 139, 140}

@@ -83,6 +83,7 @@ func (l *lab) Close() {
 }
 
 var sysctls = [][2]string{
+	{"net/ipv4/igmp_max_memberships", "10000"},
 	{"net/ipv4/ip_forward", "1"}, {"net/ipv6/conf/all/forwarding", "1"}, {"net/ipv4/conf/all/accept_local", "1"},
 	{"net/ipv4/conf/all/accept_redirects", "0"}, {"net/ipv4/conf/default/accept_redirects", "0"}, {"net/ipv4/conf/all/send_redirects", "0"}, {"net/ipv4/conf/default/send_redirects", "0"},
 	{"net/ipv6/conf/all/accept_redirects", "0"}, {"net/ipv6/conf/default/accept_redirects", "0"}, {"net/ipv6/conf/all/accept_ra", "0"}, {"net/ipv6/conf/default/accept_ra", "0"},

@@ -18,7 +18,7 @@ func (p *proof) named(s Step) bool {
 		single := slices.ContainsFunc(a.ms, func(m ruleset.Match) bool {
 			return m.Field == ruleset.DPort && !m.Not && slices.Contains(m.Numbers, ruleset.Range{Lo: uint64(s.SrcPort), Hi: uint64(s.SrcPort)})
 		})
-		return single && (a.hook == "output") == (ask.In == "") && a.takes(ask)
+		return single && a.hook == ask.hook() && a.takes(ask)
 	})
 }
 
@@ -58,4 +58,15 @@ func inRanges(rs []ruleset.Range, n uint64) bool {
 
 func inAddrs(rs []ruleset.AddrRange, a netip.Addr) bool {
 	return slices.ContainsFunc(rs, func(r ruleset.AddrRange) bool { return r.Lo.Compare(a) <= 0 && a.Compare(r.Hi) <= 0 })
+}
+
+// hook is the filtering hook that a packet passes first.
+func (s Step) hook() string {
+	switch {
+	case s.In == "":
+		return "output"
+	case s.Out == "":
+		return "input"
+	}
+	return "forward"
 }

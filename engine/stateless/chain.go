@@ -23,8 +23,9 @@ type judge struct {
 	// copied is the prefix of all names where a copy is made beside the
 	// original.
 	copied string
-	// seen says that established flows were accepted before.
-	seen bool
+	// seen says that established flows were accepted before, told that related
+	// ones were.
+	seen, told bool
 	// replies is the chain of answers by what is done with them.
 	replies map[string]string
 	skip    map[*ruleset.Rule]bool

@@ -35,6 +35,11 @@ var (
 	answering = append([]cube{{five, syn | ack}}, ongoing...)
 	// forward is every segment of the side that opened.
 	forward = append(append([]cube{}, opening...), ongoing...)
+	// beginning is what connection tracking makes a new connection of: also an
+	// ACK, for connections older than itself (nf_conntrack_tcp_loose).
+	beginning = append([]cube{{fin | syn | rst | ack, ack}}, opening...)
+	// lost is what is sound only within a connection.
+	lost = []cube{{five, syn | ack}, {fin | syn | rst | urg, rst}, {fin | syn | rst | ack, fin | ack}}
 	// invalid are the combinations that no sound stack sends.
 	invalid = []cube{{syn | rst | ack, 0}, {syn | rst, syn | rst}, {syn | fin, syn | fin}, {rst | fin, rst | fin}, {rst | urg, rst | urg}, {syn | ack | urg, syn | ack | urg}}
 )
@@ -96,7 +101,7 @@ var v4 = kinds{
 var v6 = kinds{
 	proto: icmp6, field: ruleset.ICMP6, code: ruleset.ICMP6C, nfproto: "ipv6",
 	answer: map[uint64]uint64{128: 129, 139: 140}, request: []uint64{128, 139}, reply: []uint64{129, 140},
-	errors: []uint64{1, 2, 3, 4}, free: []uint64{130, 131, 132, 133, 134, 135, 136, 143},
+	errors: []uint64{1, 2, 3, 4}, free: []uint64{130, 131, 132, 133, 134, 135, 136, 143, 151, 152},
 }
 
 // kindsOf lists the ICMP families that a table sees.
@@ -110,12 +115,20 @@ func kindsOf(f ruleset.Family) []kinds {
 	return []kinds{v4, v6}
 }
 
-// strange are the types that no flow has: INVALID for connection tracking.
-// Replies and errors are not among them, because a flow may have them.
-func (k kinds) strange() ruleset.Match {
+// strange are the types that no flow has, INVALID for connection tracking.
+// Replies and errors are among them only where those that a flow may have were
+// accepted before.
+func (k kinds) strange(answered, told bool) ruleset.Match {
 	m := ruleset.Match{Field: k.field, Not: true}
+	lists := [][]uint64{k.request, k.free}
+	if !answered {
+		lists = append(lists, k.reply)
+	}
+	if !told {
+		lists = append(lists, k.errors, k.related)
+	}
 	var known []ruleset.Range
-	for _, list := range [][]uint64{k.request, k.reply, k.errors, k.related, k.free} {
+	for _, list := range lists {
 		for _, n := range list {
 			known = append(known, ruleset.Range{Lo: n, Hi: n})
 		}

@@ -61,14 +61,12 @@ func (t *table) beside(base, out *ruleset.Chain) error {
 	}
 	state := func(s string) ruleset.Match { return ruleset.Match{Field: ruleset.CTState, Words: []string{s}} }
 	head := []*ruleset.Rule{{Matches: conj{state("untracked")}, Verdict: ruleset.Verdict{Kind: ruleset.Goto, Chain: name}}}
-	if base.Hook == "input" {
-		// An error about an untracked packet quotes what tracking does not know.
-		for _, k := range kindsOf(t.Family) {
-			head = append(head, &ruleset.Rule{
-				Matches: conj{numbers(ruleset.Proto, k.proto), numbers(k.field, k.errors...), state("invalid")},
-				Verdict: ruleset.Verdict{Kind: ruleset.Goto, Chain: name},
-			})
-		}
+	// An error about an untracked packet quotes what tracking does not know.
+	for _, k := range kindsOf(t.Family) {
+		head = append(head, &ruleset.Rule{
+			Matches: conj{numbers(ruleset.Proto, k.proto), numbers(k.field, k.errors...), state("invalid")},
+			Verdict: ruleset.Verdict{Kind: ruleset.Goto, Chain: name},
+		})
 	}
 	out.Rules = append(head, out.Rules...)
 	return nil

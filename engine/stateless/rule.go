@@ -67,6 +67,9 @@ func (j *judge) rule(r *ruleset.Rule) ([]*ruleset.Rule, error) {
 	if st.established && x.accept && len(when) == 0 {
 		j.seen = true
 	}
+	if st.related && x.accept && len(when) == 0 {
+		j.told = true
+	}
 	for i, made := range x.out {
 		made.Comment = r.Comment
 		if i > 0 && made.Counter != nil {
@@ -213,31 +216,56 @@ func (x *expansion) limits() {
 
 func (x *expansion) invalid() {
 	if x.when.allows(tcp) {
-		ms := segments(ruleset.IPTables, invalid)
+		bad, good := invalid, append(slices.Clone(forward), answering...)
+		if x.j.seen {
+			// What could be an answer, or belong to a connection that was let
+			// in, has passed: of the rest only a SYN, or an ACK alone, is taken
+			// for a beginning by connection tracking.
+			bad, good = append(slices.Clone(invalid), lost...), beginning
+		}
+		ms := segments(ruleset.IPTables, bad)
 		if x.j.tool == ruleset.NFT {
-			ms = segments(ruleset.NFT, append(slices.Clone(forward), answering...))
+			ms = segments(ruleset.NFT, good)
 			ms[0].Not = true
 		}
 		for _, m := range ms {
-			x.add(numbers(ruleset.Proto, tcp), m)
+			for _, whole := range x.whole() {
+				x.add(append(whole, numbers(ruleset.Proto, tcp), m)...)
+			}
 		}
 	}
 	for _, k := range kindsOf(x.j.t.Family) {
 		switch {
 		case !x.when.allows(k.proto):
 		case x.j.tool == ruleset.NFT || x.when.has(k.field):
-			x.add(numbers(ruleset.Proto, k.proto), k.strange())
+			x.add(numbers(ruleset.Proto, k.proto), k.strange(x.j.seen, x.j.told))
 		default:
 			x.strange(k)
 		}
 	}
 }
 
+// whole excepts later fragments before the packets are put together: of what
+// this machine sends to itself untracked they come in pieces, and the rules
+// would take their contents for flags.
+func (x *expansion) whole() []conj {
+	four := ruleset.Match{Field: ruleset.NFProto, Words: []string{"ipv4"}}
+	six := ruleset.Match{Field: ruleset.NFProto, Words: []string{"ipv6"}}
+	first := ruleset.Match{Field: ruleset.Fragment, Not: true}
+	switch {
+	case x.j.base.Hook != "prerouting" || x.j.t.Family == ruleset.IP6:
+		return []conj{nil}
+	case x.j.t.Family == ruleset.IP:
+		return []conj{{first}}
+	}
+	return []conj{{four, first}, {six}}
+}
+
 // strange does it with the ICMP types that no flow has, in a chain of its own
 // that the others leave: iptables takes one type in a rule.
 func (x *expansion) strange(k kinds) {
 	ch := x.j.made("strange_" + x.j.base.Hook)
-	for _, known := range k.strange().Numbers {
+	for _, known := range k.strange(x.j.seen, x.j.told).Numbers {
 		for n := known.Lo; n <= known.Hi; n++ {
 			ch.Rules = append(ch.Rules, &ruleset.Rule{Matches: conj{numbers(ruleset.Proto, k.proto), numbers(k.field, n)}, Verdict: ruleset.Verdict{Kind: ruleset.Return}})
 		}

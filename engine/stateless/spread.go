@@ -35,6 +35,12 @@ func takeApart(t *ruleset.Table, r *ruleset.Rule) []*ruleset.Rule {
 			elements = s.Elements
 		}
 	}
+	// An element is found whatever its place, so that of a connection's states
+	// the one that most packets have can come first.
+	elements = slices.Clone(elements)
+	slices.SortStableFunc(elements, func(a, b ruleset.Element) int {
+		return strings.Index("invalid related established", b.Text) - strings.Index("invalid related established", a.Text)
+	})
 	var out []*ruleset.Rule
 	for _, e := range elements {
 		parts := strings.Split(e.Text, " . ")
