@@ -38,8 +38,8 @@ type Reader interface {
 	// page cache. It never writes.
 	OpenTimed(path string) (TimedFile, error)
 	// Look runs a program from the list of read-only commands (see Looks),
-	// with a time limit of 10 s, and returns what it wrote to standard
-	// output. More than 64 MiB, and any other argv, is an error.
+	// with a time limit of 10 s (60 s for lists of firewall rules), and returns
+	// what it wrote to standard output. More than 64 MiB, and any other argv, is an error.
 	Look(ctx context.Context, argv ...string) ([]byte, error)
 	// PG runs f in one READ ONLY transaction on the server, with
 	// statement_timeout and lock_timeout set. One connection serves all

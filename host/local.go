@@ -201,7 +201,7 @@ func (l *Local) Look(ctx context.Context, argv ...string) ([]byte, error) {
 	if err := allowed(argv); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	ctx, stop := context.WithTimeout(ctx, patience(argv))
 	defer stop()
 	out, err := Cmd{Argv: argv}.Run(ctx, lookLimit+1)
 	if err == nil && len(out) > lookLimit {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"headroom/fail"
 )
@@ -48,6 +49,15 @@ var LooksWhole = [][]string{
 	{"ip", "-j", "route", "show", "cache"}, {"ip", "-j", "-6", "route", "show", "cache"},
 	// The kernel's log.
 	{"dmesg"},
+}
+
+// patience is how long a program may take. The kernel hands 100,000 rules of
+// nftables out in some 20 s on a busy machine.
+func patience(argv []string) time.Duration {
+	if argv[0] == "nft" || argv[0] == "ipset" || strings.Contains(argv[0], "tables-") {
+		return time.Minute
+	}
+	return 10 * time.Second
 }
 
 // allowed says whether argv may be run by Look.
