@@ -136,7 +136,7 @@ func named(r firewall.Rules, proto uint64) (out []uint64) {
 			right = right || m.Field == ruleset.Proto && !m.Not && slices.ContainsFunc(m.Numbers, func(n ruleset.Range) bool { return n.Lo <= proto && proto <= n.Hi })
 		}
 		for _, m := range x.Matches {
-			if right && m.Field == ruleset.DPort && !m.Not && len(out) < 1000 {
+			if right && m.Field == ruleset.DPort && !m.Not && len(out) < 200 {
 				for _, n := range m.Numbers {
 					out = append(out, n.Lo)
 				}
