@@ -149,14 +149,13 @@ func (r *Runner) begin(ctx context.Context, t Target) {
 
 // Look says that somebody looks until a time by the real clock: until then the
 // collectors that are cheap enough run each second, and Live takes what they
-// read.
+// read. A time that is not to come says that nobody looks any more; the last
+// word counts.
 func (r *Runner) Look(until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	began := !time.Now().Before(r.until)
-	if until.After(r.until) {
-		r.until = until
-	}
+	r.until = until
 	if began {
 		close(r.wake)
 		r.wake = make(chan struct{})

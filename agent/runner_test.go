@@ -233,7 +233,9 @@ func TestWhileSomebodyLooksItRunsEachSecond(t *testing.T) {
 		o.Live = func(b *metric.Batch) { _ = live.put(t.Context(), b) }
 		during(t, o, 20*time.Second, func(r *Runner) {
 			time.Sleep(12500 * time.Millisecond)
-			r.Look(time.Now().Add(5 * time.Second))
+			r.Look(time.Now().Add(24 * time.Hour))
+			time.Sleep(5 * time.Second)
+			r.Look(time.Now())
 		})
 		if got, want := live.times(""), []float64{12, 13, 14, 15, 16, 17}; !slices.Equal(got, want) {
 			t.Errorf("live times = %v, want %v", got, want)
