@@ -117,6 +117,33 @@ func spread(rng *rand.Rand, how packet.Lookup, entries int) (spans []packet.Span
 	return spans, slices.Clip(from), in
 }
 
+func TestLargeFiltersLoad(t *testing.T) {
+	a, b := wire(t)
+	to, err := packet.Inside(a, "veth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := make([]packet.Span, 1_000_000)
+	for i := range spans {
+		x := addr(20<<24 + uint32(i)*11)
+		spans[i] = packet.Span{First: x, Last: x}
+	}
+	from := []netip.Addr{spans[0].First, spans[524_288].First, spans[999_999].First, addr(20<<24 + 1), addr(20<<24 + 1_000_000*11), addr(0xdfffffff)}
+	for _, how := range []packet.Lookup{packet.Hash, packet.Range} {
+		f, err := packet.Attach(b, "veth0", packet.AtDriver, how, spans)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (packet.Flood{To: to, Mix: sources(from), Method: packet.Ring, Count: int64(len(from))}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		dropped(t, f, 3)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestFilterRefuses(t *testing.T) {
 	_, b := wire(t)
 	one := packet.Span{First: addr(10 << 24), Last: addr(10<<24 + 2)}

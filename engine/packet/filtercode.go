@@ -1,7 +1,6 @@
 package packet
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/cilium/ebpf/asm"
@@ -76,24 +75,26 @@ func (f *Filter) find(how Lookup, entries int) asm.Instructions {
 }
 
 // bisect looks for the last range that begins at or before the address. R8 is
-// the best so far, R9 the one in question.
+// the best so far, R9 the one in question. A step takes its turn by arithmetic
+// instead of a jump: the kernel follows every way through a program before it
+// takes it, and 20 jumps make a million.
 func (f *Filter) bisect(entries int) asm.Instructions {
-	read := func(reg asm.Register, none string) asm.Instructions {
+	read := func(reg asm.Register) asm.Instructions {
 		return asm.Instructions{asm.StoreMem(asm.RFP, -4, reg, asm.Word), asm.LoadMapPtr(asm.R1, f.set.FD()),
 			asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4), asm.FnMapLookupElem.Call(),
-			asm.JEq.Imm(asm.R0, 0, none), asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord)}
+			asm.JEq.Imm(asm.R0, 0, "pass"), asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord)}
 	}
 	code := asm.Instructions{asm.HostTo(asm.BE, asm.R7, asm.Word), asm.Mov.Imm(asm.R8, 0)}
-	for bit := bits.Len(uint(entries-1)) - 1; bit >= 0; bit-- {
-		next := fmt.Sprintf("below%d", bit)
-		code = append(code, asm.Mov.Reg(asm.R9, asm.R8).WithSymbol(fmt.Sprintf("below%d", bit+1)), asm.Add.Imm(asm.R9, 1<<bit),
-			asm.JGE.Imm(asm.R9, int32(entries), next))
-		code = append(code, read(asm.R9, next)...)
-		code = append(code, asm.RSh.Imm(asm.R1, 32), asm.JGT.Reg(asm.R1, asm.R7, next), asm.Mov.Reg(asm.R8, asm.R9))
+	for step := int32(padded(entries)) / 2; step > 0; step /= 2 {
+		code = append(append(code, asm.Mov.Reg(asm.R9, asm.R8), asm.Add.Imm(asm.R9, step)), read(asm.R9)...)
+		code = append(code, asm.RSh.Imm(asm.R1, 32), // where it begins
+			asm.Mov.Reg(asm.R2, asm.R7), asm.Sub.Reg(asm.R2, asm.R1), asm.ArSh.Imm(asm.R2, 63), asm.Xor.Imm(asm.R2, -1), // all ones unless that is after the address
+			asm.And.Imm(asm.R2, step), asm.Add.Reg(asm.R8, asm.R2))
 	}
-	last := read(asm.R8, "pass")
-	last[0] = last[0].WithSymbol("below0")
-	return append(append(code, last...),
+	return append(append(code, read(asm.R8)...),
 		asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 32), asm.JGT.Reg(asm.R2, asm.R7, "pass"), // begins after it
 		asm.LSh.Imm(asm.R1, 32), asm.RSh.Imm(asm.R1, 32), asm.JGT.Reg(asm.R7, asm.R1, "pass")) // ends before it
 }
+
+// padded is the size of the array that bisection goes over: a power of two.
+func padded(entries int) int { return 1 << bits.Len(uint(entries-1)) }

@@ -36,7 +36,7 @@ func newSet(how Lookup, spans []Span) (*ebpf.Map, error) {
 	case LPM:
 		spec.Type, spec.KeySize, spec.Flags = ebpf.LPMTrie, 8, unix.BPF_F_NO_PREALLOC
 	case Range:
-		spec.Type = ebpf.Array
+		spec.Type, spec.MaxEntries = ebpf.Array, uint32(padded(len(spans)))
 	default:
 		return nil, fmt.Errorf("there is no look-up %q", how)
 	}
@@ -68,12 +68,16 @@ func fillSet(m *ebpf.Map, how Lookup, spans []Span) error {
 		return fillTrie(m, spans, ends)
 	}
 	slices.SortFunc(ends, func(a, b [2]uint32) int { return int(int64(a[0]) - int64(b[0])) })
-	keys, values := make([]uint32, len(ends)), make([]uint64, len(ends))
-	for i, e := range ends {
-		if i > 0 && e[0] <= ends[i-1][1] {
+	keys, values := make([]uint32, padded(len(ends))), make([]uint64, padded(len(ends)))
+	for i := range keys {
+		keys[i], values[i] = uint32(i), uint64(1<<32-1)<<32 // beyond the last: begins after any address, and ends before it
+		if i >= len(ends) {
+			continue
+		}
+		if i > 0 && ends[i][0] <= ends[i-1][1] {
 			return errors.New("two ranges overlap")
 		}
-		keys[i], values[i] = uint32(i), uint64(e[0])<<32|uint64(e[1])
+		values[i] = uint64(ends[i][0])<<32 | uint64(ends[i][1])
 	}
 	return put(m, keys, values)
 }

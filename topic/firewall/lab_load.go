@@ -48,10 +48,28 @@ func (p *place) load(ctx context.Context, r *row, set []netip.Addr) error {
 		}
 	}
 	p.loaded = time.Since(start)
+	if r.rules[0].argv[0] == "ipset" {
+		p.memory = p.ipsetMemory(ctx)
+		return nil
+	}
 	if grown := kernelMemory(p.machine) - before; len(set) >= 10_000 && before > 0 && grown > 0 {
 		p.memory = grown // of fewer, what others do meanwhile is more
 	}
 	return nil
+}
+
+// ipsetMemory is what ipset says that its set takes; 0 if it does not say.
+func (p *place) ipsetMemory(ctx context.Context) (n int64) {
+	out, err := p.far.Run(ctx, host.Cmd{Argv: []string{"ipset", "list", "-terse", "s"}}, 1<<16)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(out)) {
+		if v, ok := strings.CutPrefix(line, "Size in memory: "); ok {
+			n, _ = strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		}
+	}
+	return n
 }
 
 func (p *place) attach(f *filter, set []netip.Addr) error {

@@ -261,6 +261,17 @@ func ranFor(r host.Reader, pid int) (int64, error) {
 	return ns, nil
 }
 
+// arrived reads the count once packets have come and no more do; the thread
+// that takes them in may be late.
+func (p *place) arrived(from int64) (int64, error) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if n, err := p.count(); err != nil || n != from {
+			break
+		}
+	}
+	return packet.Settled(p.count)
+}
+
 // got is what a turn yielded.
 type got struct {
 	sent, packets, nanos int64
@@ -291,7 +302,7 @@ func (p *place) measure(ctx context.Context, ms int) (g got, err error) {
 	if err != nil {
 		return g, err
 	}
-	to, err := packet.Settled(p.count)
+	to, err := p.arrived(from)
 	g = got{sent: sent.Packets, packets: to - from, nanos: int64(sent.Took), took: sent.Took}
 	after, cerr := packet.ReadCores(p.machine)
 	if err := errors.Join(err, cerr); err != nil {
