@@ -44,8 +44,9 @@ type Change struct {
 	Confirm time.Duration `json:"confirm,omitempty"` // recommended --confirm-within; 0: none
 	// CutsOff says that it may cut off those who come over the network: it
 	// takes itself back unless confirmed by who came in anew. Rules always do.
-	CutsOff bool  `json:"cuts_off,omitempty"`
-	Steps   Steps `json:"-"` // what is done; a Plan carries them as Planned
+	CutsOff bool     `json:"cuts_off,omitempty"`
+	Steps   Steps    `json:"-"` // what is done; a Plan carries them as Planned
+	Notes   []string `json:"-"` // worth telling before it is applied; a Plan carries them
 	// OnConfirm is done only once the change is confirmed: what makes it last
 	// over a reboot. Without ConfirmWithin it is done after Steps.
 	OnConfirm Steps `json:"-"`

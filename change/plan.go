@@ -101,7 +101,7 @@ func Prepare(ctx context.Context, r host.Reader, changes ...Change) (*Plan, erro
 		if err != nil {
 			return nil, err
 		}
-		pl.Notes = notes
+		pl.Notes = append(slices.Clone(c.Notes), notes...)
 		if err := p.prepare(ctx, r, owner, &pl, append(slices.Clone(c.OnConfirm), boot...), true); err != nil {
 			return nil, err
 		}

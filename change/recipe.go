@@ -1,6 +1,11 @@
 package change
 
-import "headroom/fact"
+import (
+	"context"
+
+	"headroom/fact"
+	"headroom/host"
+)
 
 // Arg documents one argument of a recipe.
 type Arg struct {
@@ -21,4 +26,8 @@ type Recipe struct {
 	// fail.Usage that names it and what is allowed. A change that is already
 	// so is still returned; the engine sees that nothing is left to do.
 	Plan func(s *fact.Set, spec Spec) (Change, error)
+	// Work takes Plan's place where a change must be tried in a place of its
+	// own before it can be offered, or is made of a file that the user names.
+	// It alters nothing on the machine.
+	Work func(ctx context.Context, r host.Reader, s *fact.Set, spec Spec) (Change, error)
 }

@@ -135,6 +135,7 @@ func TestRulesGuard(t *testing.T) {
 		"killed confirming":     rulesKilledConfirming,
 		"reverted later":        rulesRevertedLater,
 		"no time given":         rulesNoTimeGiven,
+		"restarted meanwhile":   rulesRestartedMeanwhile,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,4 +336,39 @@ func rulesNoTimeGiven(t *testing.T, prog string) {
 		t.Errorf("to be confirmed within %s", e.Confirm)
 	}
 	s.do("", 0, "revert", onlyID(s.stage))
+}
+
+// A restart of the machine ends the guard and the rules alike: what was loaded
+// at boot is nobody's edit, and the rules of before the restart are not loaded
+// over it.
+func rulesRestartedMeanwhile(t *testing.T, prog string) {
+	s := newSite(t, prog, nftShut, "KILL_CONFIRM=500ms")
+	boot := filepath.Join(s.root(), "proc/sys/kernel/random/boot_id")
+	must(t, os.MkdirAll(filepath.Dir(boot), 0o755))
+	must(t, os.WriteFile(boot, []byte("first\n"), 0o644))
+	var p *Plan
+	s.in(func() (err error) {
+		p, err = Prepare(ctx, host.Open(host.Options{Root: s.root()}), Change{Steps: Steps{Rules{Tool: "nft", Tables: []string{"inet mine"}, Content: nftShut}}})
+		return err
+	})
+	s.env = append(s.env, "KILL_ROOT="+s.root(), "KILL_PLAN="+savePlan(t, s.dir, p))
+	if out, code, _ := s.do("change.guard-expired", syscall.SIGKILL, "apply"); code != 0 {
+		t.Fatalf("apply: %s", out)
+	}
+	need.Eventually(t, 20*time.Second, "the guard is gone and the time is over", func() bool {
+		e := list(t, s.journal())[0]
+		return s.hit() && guardGone(e) && e.unsettled(time.Now()) != ""
+	})
+	must(t, os.WriteFile(boot, []byte("second\n"), 0o644))
+	s.in(func() error {
+		_, err := s.localhost.Feed(ctx, []byte("flush ruleset\n"+nftSSH), "nft", "-f", "-")
+		return err
+	})
+	loaded := s.state()
+	if out, code, _ := s.do("", 0, "recover"); code != 0 {
+		t.Errorf("recover: %s", out)
+	}
+	if !maps.Equal(s.state(), loaded) || list(t, s.journal())[0].Phase != Reverted {
+		t.Errorf("journal says %s, rules %q", list(t, s.journal())[0].Phase, s.state())
+	}
 }

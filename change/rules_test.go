@@ -256,3 +256,14 @@ func TestRulesSurviveJSON(t *testing.T) {
 		t.Errorf("%+v", back)
 	}
 }
+
+// Rules that nft lists and cannot load again are not replaced: there would be
+// no way back.
+func TestRulesWithoutAWayBack(t *testing.T) {
+	w := inNamespace(t, "nft", "iptables")
+	feed(t, w, "*filter\n-A INPUT -m string --algo bm --string x -j DROP\nCOMMIT\n", "iptables-nft-restore")
+	_, err := Prepare(ctx, w, Change{Steps: Steps{Rules{Tool: "nft", Tables: []string{"ip filter"}, Content: "table ip filter {\n}\n"}}})
+	if err == nil || !strings.Contains(err.Error(), "the present rules could not be put back") {
+		t.Errorf("plan: %v", err)
+	}
+}
