@@ -75,12 +75,15 @@ func runFlood(s *fact.Set, out *check.Report) {
 			return
 		}
 	}
-	way, port, udp := letsIn(r, n)
+	way, port, udp, unclear := letsIn(r, n)
 	timeout, name := c.UDP, "udp_timeout"
 	if !udp && c.SynReceived.OK() {
 		timeout, name = c.SynReceived, "tcp_timeout_syn_recv"
 	}
 	f := arithmetic(c, timeout.Value)
+	if f.fills > 0 && way == "" && unclear {
+		out.Unknown("connection tracking", "whether a stranger's packet is let in hangs on rules that are not understood in full")
+	}
 	if f.fills == 0 || way == "" {
 		return
 	}
@@ -114,18 +117,20 @@ func fixes(r firewall.Rules) []change.Spec {
 }
 
 // letsIn finds a way in for a packet of a new connection that is tracked: a
-// port that the rules name, or any.
-func letsIn(r firewall.Rules, n firewall.Network) (way string, port uint64, udp bool) {
+// port that the rules name, or any. unclear says that it did not find out of all.
+func letsIn(r firewall.Rules, n firewall.Network) (way string, port uint64, udp, unclear bool) {
 	for _, proto := range []uint64{17, 6} {
 		for _, d := range append([]uint64{9}, named(r, proto)...) {
 			p := fromOutside(n, false)
 			p.Proto, p.SPort, p.DPort, p.Flags = proto, 40000, d, ruleset.FlagSYN
-			if gets(r, p).Only(ruleset.Passes) && !keptOut(r, p) {
-				return fmt.Sprintf("%s port %d", map[uint64]string{17: "UDP", 6: "TCP"}[proto], d), d, proto == 17
+			o := gets(r, p)
+			if o.Only(ruleset.Passes) && !keptOut(r, p) {
+				return fmt.Sprintf("%s port %d", map[uint64]string{17: "UDP", 6: "TCP"}[proto], d), d, proto == 17, unclear
 			}
+			unclear = unclear || o&ruleset.Unclear != 0
 		}
 	}
-	return "", 0, false
+	return "", 0, false, unclear
 }
 
 // named are the destination ports of a protocol that rules name, each once.
@@ -196,7 +201,14 @@ func runTrackedUDP(s *fact.Set, out *check.Report) {
 	for _, port := range n.UDPPorts.Value {
 		p := fromOutside(n, false)
 		p.Proto, p.SPort, p.DPort = 17, 40000, uint64(port)
-		if port >= 1024 && port != 5353 || keptOut(r, p) || !gets(r, p).Only(ruleset.Passes) {
+		if port >= 1024 && port != 5353 || keptOut(r, p) {
+			continue
+		}
+		o := gets(r, p)
+		if o&ruleset.Unclear != 0 {
+			out.Unknown(fmt.Sprintf("UDP port %d", port), "whether it is let in hangs on rules that are not understood in full")
+		}
+		if !o.Only(ruleset.Passes) {
 			continue
 		}
 		out.Found(check.Finding{

@@ -133,7 +133,11 @@ var mtuMismatch = &check.Check{
 				continue
 			}
 			p := tooBig(r, n, v6)
-			if !gets(r, p).Only(ruleset.Dropped) {
+			o := gets(r, p)
+			if o&ruleset.Unclear != 0 {
+				out.Unknown(versionName[v6], "a rule that is not understood in full decides over "+messageName[v6])
+			}
+			if !o.Only(ruleset.Dropped) {
 				continue
 			}
 			out.Found(check.Finding{
