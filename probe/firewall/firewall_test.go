@@ -128,7 +128,8 @@ func TestNetwork(t *testing.T) {
 			"ip -j addr": `[{"ifname":"lo","flags":["LOOPBACK","UP"],"mtu":65536,"link_type":"loopback","addr_info":[{"local":"127.0.0.1","prefixlen":8,"scope":"host"}]},
 				{"ifname":"eth0","flags":["UP"],"mtu":9000,"link_type":"ether","addr_info":[{"local":"192.0.2.2","prefixlen":24,"scope":"global"},{"local":"fd00::2","prefixlen":64,"scope":"global"},{"local":"2001:db8::1","prefixlen":64,"scope":"global"},{"local":"fe80::1","prefixlen":64,"scope":"link"}]},
 				{"ifname":"eth1","flags":[],"mtu":1500}]`,
-			"ip -j route show table all": `[{"dst":"default","gateway":"192.0.2.1","dev":"eth0","flags":[]},{"dst":"10.0.0.0/8","dev":"eth0","metrics":[{"mtu":1400}]},{"dst":"192.0.2.0/24","dev":"eth0"}]`,
+			"ip -j route show table all": `[{"dst":"default","gateway":"192.0.2.1","dev":"eth0","flags":[]},{"dst":"10.0.0.0/8","dev":"eth0","metrics":[{"mtu":1400}]},{"dst":"192.0.2.0/24","dev":"eth0"},
+				{"dst":"default","flags":[],"nexthops":[{"gateway":"2001:db8::2","dev":"eth0"},{"gateway":"2001:db8::3","dev":"eth1"}]},{"type":"blackhole","dst":"10.3.0.0/16"}]`,
 			"ip -j route show cache":     `[{"dst":"198.51.100.7","dev":"eth0","metrics":[{"mtu":1500}]}]`,
 			"ip -j -6 route show cache":  "",
 		},
@@ -144,7 +145,7 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(n.Devices) != 2 || n.Default(false) != "eth0" || n.Default(true) != "" || len(n.Routes) != 2 || len(n.Learned) != 1 || n.Learned[0].MTU != 1500 {
+	if len(n.Devices) != 2 || n.Default(false) != "eth0" || n.Default(true) != "eth0" || len(n.Routes) != 4 || n.Routes[3].Device != "eth1" || !n.Routes[3].V6 || len(n.Learned) != 1 || n.Learned[0].MTU != 1500 {
 		t.Errorf("%+v", n)
 	}
 	if a, dev, ok := n.Address(true); !ok || dev != "eth0" || a.String() != "2001:db8::1" {

@@ -142,7 +142,11 @@ func routes(ctx context.Context, r host.Reader, argv ...string) (out []Route, er
 		Metrics []struct {
 			MTU int64 `json:"mtu"`
 		} `json:"metrics"`
-		MTU int64 `json:"mtu"`
+		MTU      int64 `json:"mtu"`
+		NextHops []struct {
+			Gateway string `json:"gateway"`
+			Dev     string `json:"dev"`
+		} `json:"nexthops"`
 	}](ctx, r, argv...)
 	if err != nil {
 		return nil, err
@@ -155,10 +159,19 @@ func routes(ctx context.Context, r host.Reader, argv ...string) (out []Route, er
 		for _, m := range l.Metrics {
 			x.MTU = max(x.MTU, m.MTU)
 		}
+		for _, hop := range l.NextHops {
+			x.V6 = x.V6 || strings.Contains(hop.Gateway, ":")
+		}
 		if x.To == "default" {
 			x.To = map[bool]string{false: "0.0.0.0/0", true: "::/0"}[x.V6]
 		}
-		out = append(out, x)
+		if len(l.NextHops) == 0 {
+			out = append(out, x)
+		}
+		for _, hop := range l.NextHops { // several ways at once
+			x.Device = hop.Dev
+			out = append(out, x)
+		}
 	}
 	return out, nil
 }
