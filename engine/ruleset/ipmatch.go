@@ -11,6 +11,9 @@ func understood(module, option string) bool {
 		return strings.Contains(" "+targetOptions[module]+" ", " "+option+" ")
 	}
 	m, ok := ipMatches[module]
+	if module == "comment" {
+		return option == "--comment"
+	}
 	return ok && strings.Contains(" "+m.options+" ", " "+option+" ")
 }
 

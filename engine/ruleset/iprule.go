@@ -92,7 +92,7 @@ func (l *lineParser) next() error {
 		return l.fail("expected an option, found " + strconv.Quote(l.words[l.i].text))
 	}
 	name := l.words[l.i].text
-	if short := generic[name]; short != "" {
+	if short := generic[name]; short != "" && !l.opaque() {
 		name = short
 	}
 	switch name {
@@ -113,6 +113,17 @@ func (l *lineParser) next() error {
 		return l.setCounters()
 	}
 	return l.option(name, start, not)
+}
+
+// opaque says whether a match was named last that may have an option of the
+// same name as a generic one: -m policy --proto.
+func (l *lineParser) opaque() bool {
+	if len(l.modules) == 0 || l.target != nil {
+		return false
+	}
+	name := l.modules[len(l.modules)-1].name
+	_, known := ipMatches[name]
+	return !known && name != "comment"
 }
 
 // argument takes one word, with the old form "! VALUE" of a negation.

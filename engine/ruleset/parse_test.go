@@ -58,7 +58,8 @@ func TestNothingIsDropped(t *testing.T) {
 	rs, err := ParseIPTables("dump", IP, []byte("*filter\n:INPUT DROP [0:0]\n"+
 		"-A INPUT -p tcp -m new --alpha 1 2 ! --beta -m tcp --dport 22 -j ACCEPT\n"+
 		"-A INPUT -p tcp -m tcp --dport 22 --future x -j ODD --with 5\n"+
-		"-A INPUT -s host.example -p odd -j ACCEPT\nCOMMIT\n"))
+		"-A INPUT -s host.example -p odd -j ACCEPT\n"+
+		"-A INPUT -p udp -m policy --dir in --pol ipsec --proto esp -m comment --comment -dash -j ACCEPT\nCOMMIT\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +67,7 @@ func TestNothingIsDropped(t *testing.T) {
 		"3 proto:-p tcp other:-m new --alpha 1 2 ! --beta dport:--dport 22 accept",
 		"4 proto:-p tcp other:-m tcp --dport 22 --future x other-j ODD --with 5",
 		"5 other:-s host.example other:-p odd accept",
+		"6 proto:-p udp other:-m policy --dir in --pol ipsec --proto esp accept", // not the packet's protocol
 	}
 	for i, r := range rs.Tables[0].Chains[0].Rules {
 		got := fmt.Sprint(r.Line)

@@ -130,8 +130,8 @@ func TestNetwork(t *testing.T) {
 				{"ifname":"eth1","flags":[],"mtu":1500}]`,
 			"ip -j route show table all": `[{"dst":"default","gateway":"192.0.2.1","dev":"eth0","flags":[]},{"dst":"10.0.0.0/8","dev":"eth0","metrics":[{"mtu":1400}]},{"dst":"192.0.2.0/24","dev":"eth0"},
 				{"dst":"default","flags":[],"nexthops":[{"gateway":"2001:db8::2","dev":"eth0"},{"gateway":"2001:db8::3","dev":"eth1"}]},{"type":"blackhole","dst":"10.3.0.0/16"}]`,
-			"ip -j route show cache":     `[{"dst":"198.51.100.7","dev":"eth0","metrics":[{"mtu":1500}]}]`,
-			"ip -j -6 route show cache":  "",
+			"ip -j route show cache":    `[{"dst":"198.51.100.7","dev":"eth0","metrics":[{"mtu":1500}]}]`,
+			"ip -j -6 route show cache": "",
 		},
 		Files: map[string]string{
 			"/proc/sys/net/ipv4/conf/all/rp_filter": "0\n", "/proc/sys/net/ipv4/conf/eth0/rp_filter": "2\n", "/proc/sys/net/ipv4/tcp_syncookies": "1\n",
