@@ -21,6 +21,7 @@ import (
 
 func (a *app) plan() *cobra.Command {
 	var m machine
+	var f ruleFlags
 	c := &cobra.Command{
 		Use:   "plan CHANGE…",
 		Short: "Show what a change would do, what it restarts, its risk and the way back; changes nothing",
@@ -36,12 +37,14 @@ name or a value is wrong.`,
 		Example: `  headroom plan postgres.setting max_wal_size=10GB
   headroom plan disk.queue vda read_ahead_kb=4096
   headroom plan 'memory.sysctl vm.swappiness=10' 'memory.thp enabled=madvise'
-  headroom plan postgres.setting work_mem=32MB -o json=plan.json`,
+  headroom plan postgres.setting work_mem=32MB -o json=plan.json
+  headroom plan firewall.stateless --dns 10.0.0.2 --new-rules new.rules`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChanges,
-		RunE:              func(c *cobra.Command, words []string) error { return a.runPlan(c.Context(), &m, words) },
+		RunE:              func(c *cobra.Command, words []string) error { return a.runPlan(c.Context(), &m, f, words) },
 	}
 	m.flags(c, true)
+	f.flags(c)
 	a.outputFlag(c)
 	return c
 }
@@ -68,9 +71,12 @@ func specs(words []string) ([]change.Spec, error) {
 	return out, nil
 }
 
-func (a *app) runPlan(ctx context.Context, m *machine, words []string) error {
+func (a *app) runPlan(ctx context.Context, m *machine, f ruleFlags, words []string) error {
 	asked, err := specs(words)
 	if err != nil {
+		return err
+	}
+	if err := f.into(asked); err != nil {
 		return err
 	}
 	out, err := a.open()
@@ -82,6 +88,9 @@ func (a *app) runPlan(ctx context.Context, m *machine, words []string) error {
 	defer h.Close()
 	p, err := all.Prepare(ctx, h, m.factOptions(), asked)
 	if err != nil {
+		return err
+	}
+	if err := f.write(p); err != nil {
 		return err
 	}
 	saved := ""

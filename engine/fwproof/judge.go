@@ -73,7 +73,7 @@ func (p *proof) lost(c Conversation, k int) (name, meaning string) {
 	case k == 0:
 		return "", ""
 	case s.Proto == packet.UDP && s.Out == "" && !p.named(s) && (uint64(s.DstPort) < in.Ports.Lo || uint64(s.DstPort) > in.Ports.Hi) && answers(c, k):
-		return "answer to an odd port", fmt.Sprintf("UDP answers to ports outside of %d-%d are refused, but for the own port of a service that a rule names: a client that takes such a port itself (ntpd: 123) needs its peers named, e.g. peer.123=10.0.0.3.", in.Ports.Lo, in.Ports.Hi)
+		return "answer to an odd port", fmt.Sprintf("UDP answers to ports outside of %d-%d are refused, but for the own port of a service that a rule names: a client that takes such a port itself (ntpd: 123) needs its peers named, e.g. ntp=10.0.0.3.", in.Ports.Lo, in.Ports.Hi)
 	case s.Proto == packet.UDP && s.In != "" && s.Out != "" && s.DstPort < 1024 && !p.named(s) && answers(c, k):
 		return "answer to an odd port behind", "UDP answers to ports below 1024 of machines behind this one are refused, but for the own port of a service that a rule names."
 	case s.Proto == packet.UDP && s.Out == "" && in.otherPeer(s) && answers(c, k):
@@ -289,10 +289,11 @@ func widening(s Step) (name, meaning string) {
 	switch {
 	case s.Proto == packet.TCP:
 		return "TCP without a connection", "TCP segments other than the opening one pass without a connection: the target's own TCP answers them with a reset, a scan with ACK sees that the host is there."
-	case s.Proto == packet.UDP && s.SrcPort >= 1024:
-		return "unsolicited UDP", "UDP passes where an answer could be."
+	case s.Proto == packet.UDP && (s.SrcPort == 53 || s.SrcPort == 123):
+		return fmt.Sprintf("unsolicited UDP from port %d", s.SrcPort), fmt.Sprintf("UDP from port %d passes where an answer could be: narrow it by naming who is asked: %s=10.0.0.2.",
+			s.SrcPort, map[uint16]string{53: "dns", 123: "ntp"}[s.SrcPort])
 	case s.Proto == packet.UDP:
-		return fmt.Sprintf("unsolicited UDP from port %d", s.SrcPort), fmt.Sprintf("UDP from port %d passes where an answer could be: narrow it by naming who is asked, e.g. peer.%d=10.0.0.2.", s.SrcPort, s.SrcPort)
+		return "unsolicited UDP", "UDP passes where an answer could be: narrow it by naming who is asked: peers=PORT@10.0.0.2."
 	case isError(s.Packet):
 		return "ICMP error about an unknown flow", "ICMP errors pass whatever they are about: path MTU and dead ends must be told; the kernel checks the quoted packet against its own sockets."
 	case s.Proto == packet.ICMP || s.Proto == packet.ICMPv6:

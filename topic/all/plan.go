@@ -87,7 +87,7 @@ func Prepare(ctx context.Context, r host.Reader, o fact.Options, specs []change.
 		if err != nil {
 			return nil, err
 		}
-		c, err := planOne(rc, set, spec)
+		c, err := planOne(ctx, r, rc, set, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func Prepare(ctx context.Context, r host.Reader, o fact.Options, specs []change.
 }
 
 // planOne asks the recipe, after all that it needs is known.
-func planOne(rc *change.Recipe, set *fact.Set, spec change.Spec) (change.Change, error) {
+func planOne(ctx context.Context, r host.Reader, rc *change.Recipe, set *fact.Set, spec change.Spec) (change.Change, error) {
 	for _, n := range rc.Needs {
 		if why := set.Why(n); why != "" {
 			if cause := set.Error(n); cause != nil {
@@ -106,7 +106,11 @@ func planOne(rc *change.Recipe, set *fact.Set, spec change.Spec) (change.Change,
 			return change.Change{}, fmt.Errorf("plan %s: could not tell %s: %s", spec.ID, n.Key(), why)
 		}
 	}
-	c, err := rc.Plan(set, spec)
+	plan := rc.Plan
+	if rc.Work != nil {
+		plan = func(s *fact.Set, spec change.Spec) (change.Change, error) { return rc.Work(ctx, r, s, spec) }
+	}
+	c, err := plan(set, spec)
 	if err != nil {
 		return change.Change{}, fmt.Errorf("plan %s: %w", spec, err)
 	}

@@ -4,6 +4,7 @@
 package firewall
 
 import (
+	"headroom/change"
 	"headroom/check"
 	"headroom/fact"
 	"headroom/lab"
@@ -13,10 +14,11 @@ import (
 
 // Topic is the packet filter.
 var Topic = topic.Topic{
-	Name:  "firewall",
-	Title: "Firewall: what gets in, what rules cost, connection tracking",
-	Labs:  []*lab.Lab{Cost},
-	Facts: []fact.Any{firewall.Live, firewall.Tracked, firewall.Told, firewall.Around},
+	Name:    "firewall",
+	Title:   "Firewall: what gets in, what rules cost, connection tracking",
+	Labs:    []*lab.Lab{Cost},
+	Recipes: []*change.Recipe{statelessRecipe},
+	Facts:   []fact.Any{firewall.Live, firewall.Tracked, firewall.Told, firewall.Around},
 	Checks: []*check.Check{
 		tableFull, trackUse, trackFlood, trackTimeouts, trackBuckets, trackedUDP,
 		mtuMismatch, pathMTU, longChain, lateRule, shadowed, defaultAccept, ipv6Open, rpFilter, synCookies,
