@@ -100,11 +100,14 @@ func (t *Table) Chain(name string) *Chain {
 	return nil
 }
 
-// Set finds a set of the table; nil if there is none.
+// Set finds a set of the table, or an ipset of those that Attach gave it; nil
+// if there is none.
 func (t *Table) Set(name string) *Set {
-	for _, s := range t.Sets {
-		if s.Name == name {
-			return s
+	for _, list := range [][]*Set{t.Sets, t.ipsets} {
+		for _, s := range list {
+			if s.Name == name {
+				return s
+			}
 		}
 	}
 	return nil

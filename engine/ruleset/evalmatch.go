@@ -13,7 +13,12 @@ func (e *evaluation) match(m Match) answer {
 		return e.concat(m)
 	}
 	if m.Set != "" && m.Field != SAddr && m.Field != DAddr {
-		return maybe
+		if m.Field == InSet || m.Field == Other {
+			return maybe
+		}
+		x := m
+		x.Fields = []Field{m.Field}
+		return e.concat(x)
 	}
 	switch m.Field {
 	case NFProto:
@@ -50,7 +55,7 @@ func (e *evaluation) concat(m Match) answer {
 	elements := m.Elements
 	if m.Set != "" {
 		s := e.table.Set(m.Set)
-		if s == nil || slices.Contains(s.Flags, "timeout") || slices.Contains(s.Flags, "dynamic") {
+		if s == nil {
 			return maybe
 		}
 		elements = s.Elements
@@ -130,6 +135,9 @@ func (e *evaluation) addr(m Match, a netip.Addr) answer {
 		}
 		ranges = nil
 		for _, el := range s.Elements {
+			if strings.Contains(el.Data, "nomatch") {
+				return maybe
+			}
 			text, _, _ := strings.Cut(el.Text, " ")
 			r, err := parseAddrs(text)
 			if err != nil {

@@ -80,6 +80,7 @@ func (rs *Ruleset) Attach(sets []*Set) {
 		byName[s.Name] = s
 	}
 	for _, t := range rs.Tables {
+		t.ipsets = sets
 		for _, c := range t.Chains {
 			for _, r := range c.Rules {
 				for i := range r.Matches {

@@ -49,6 +49,7 @@ type Table struct {
 	Others []Object // objects without a place in the model: flowtables, named counters, ct helpers …
 	Line   int      // where it begins; 0 if unknown
 	Handle int      // nft's number; 0 for iptables
+	ipsets []*Set   // that its rules may name, of iptables; see Attach
 }
 
 // Object is a thing that the model has no place for.

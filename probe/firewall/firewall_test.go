@@ -22,8 +22,9 @@ func TestRulesOfBothWorlds(t *testing.T) {
 		"iptables-legacy-save --counters": "", "ip6tables-legacy-save --counters": "",
 		"iptables-nft-save --counters":  strings.Replace(save, "%s", " (nf_tables)", 1),
 		"ip6tables-nft-save --counters": "# Table `filter' is incompatible, use 'nft' tool.\n",
-		"nft -j list ruleset":           `{"nftables": [{"table": {"family": "ip", "name": "filter"}}, {"table": {"family": "ip6", "name": "filter"}}]}`,
-		"ipset save":                    "create bad hash:ip family inet\nadd bad 10.0.0.1\n",
+		"nft -j list ruleset": `{"nftables": [{"table": {"family": "ip", "name": "filter"}}, {"chain": {"family": "ip", "table": "filter", "name": "INPUT", "type": "filter", "hook": "input", "prio": 0, "policy": "drop"}},
+			{"rule": {"family": "ip", "table": "filter", "chain": "INPUT", "expr": [{"xt": {"type": "match", "name": "set"}}, {"counter": {"packets": 0, "bytes": 0}}, {"drop": null}]}}, {"table": {"family": "ip6", "name": "filter"}}]}`,
+		"ipset save": "create bad hash:ip family inet\nadd bad 10.0.0.1\n",
 	}}
 	r, err := Read(t.Context(), m)
 	if err != nil || len(r.Unread()) > 0 {
@@ -194,6 +195,40 @@ func TestLiveRules(t *testing.T) {
 	}
 	if got := strings.Join(names, ", "); got != "ip filter, ip nat, ip6 filter, inet own" || len(r.Unread()) > 0 {
 		t.Errorf("tables %s, unread %q", got, r.Unread())
+	}
+}
+
+// TestNativeTables: tables of nft that have names of iptables' are taken as nft
+// lists them, because iptables-nft-save leaves their matches out.
+func TestNativeTables(t *testing.T) {
+	need.Have(t, "root", "netns", "nft", "iptables")
+	n, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	const rules = "table ip filter {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n\tchain INPUT {\n\t\ttype filter hook input priority 0; policy drop;\n\t\tip saddr @s accept\n\t}\n}\n" +
+		"table ip mangle {\n\tchain INPUT {\n\t\ttype filter hook input priority mangle;\n\t\tip saddr { 10.0.0.1, 10.0.0.2 } counter accept\n\t}\n}\n" +
+		"table ip nat {\n\tchain own {\n\t\ttype nat hook postrouting priority srcnat;\n\t\toifname x counter masquerade\n\t}\n}\n"
+	if _, err := n.Run(context.Background(), host.Cmd{Argv: []string{"nft", "-f", "-"}, Stdin: strings.NewReader(rules)}, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	m := host.Open(host.Options{})
+	defer m.Close()
+	var r Rules
+	if err := n.Do(func() (err error) { r, err = Read(context.Background(), m); return err }); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, x := range r.Tables() {
+		for _, c := range x.Chains {
+			for _, y := range c.Rules {
+				texts = append(texts, y.Text)
+			}
+		}
+	}
+	if got := strings.Join(texts, "; "); len(r.Tables()) != 3 || got != `ip saddr @s accept; ip saddr { 10.0.0.1, 10.0.0.2 } counter packets 0 bytes 0 accept; oifname "x" counter packets 0 bytes 0 masquerade` {
+		t.Errorf("%d tables: %s", len(r.Tables()), got)
 	}
 }
 

@@ -60,7 +60,8 @@ type Rules struct {
 }
 
 // Tables are the tables of all dumps in one model. A table that iptables keeps
-// in nftables is there once, as iptables lists it.
+// in nftables is there once, as iptables lists it if that is all of it, else as
+// nft does.
 func (r Rules) Tables() []*ruleset.Table { return r.tables }
 
 // Unread says which rules could not be read, and why: what is said of the
@@ -70,7 +71,7 @@ func (r Rules) Unread() []string { return r.unread }
 // NewRules puts dumps together. A dump that cannot be parsed counts as unread.
 func NewRules(dumps []Dump) Rules {
 	r := Rules{Dumps: dumps}
-	var ip, nft []*ruleset.Table
+	var nft []*ruleset.Table
 	var rs []*ruleset.Ruleset
 	var sets []*ruleset.Set
 	for _, d := range dumps {
@@ -93,21 +94,12 @@ func NewRules(dumps []Dump) Rules {
 			sets = one.Sets
 		default:
 			rs = append(rs, one)
-			ip = append(ip, one.Tables...)
 		}
 	}
 	for _, one := range rs {
 		one.Attach(sets)
 	}
-	viaNFT := map[string]bool{}
-	for _, one := range rs {
-		if strings.Contains(one.Maker, "nf_tables") {
-			for _, t := range one.Tables {
-				viaNFT[string(t.Family)+" "+t.Name] = true
-			}
-		}
-	}
-	r.tables = append(ip, slices.DeleteFunc(nft, func(t *ruleset.Table) bool { return viaNFT[string(t.Family)+" "+t.Name] })...)
+	r.tables = merge(rs, nft)
 	return r
 }
 
