@@ -219,6 +219,11 @@ func TestNativeTables(t *testing.T) {
 	if err := n.Do(func() (err error) { r, err = Read(context.Background(), m); return err }); err != nil {
 		t.Fatal(err)
 	}
+	for _, d := range r.Dumps {
+		if d.Family != "" {
+			t.Errorf("a dump that leaves matches out is kept: %s", d.Text)
+		}
+	}
 	var texts []string
 	for _, x := range r.Tables() {
 		for _, c := range x.Chains {

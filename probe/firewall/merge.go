@@ -62,3 +62,55 @@ func covers(ip, nft *ruleset.Rule) bool {
 	}
 	return nft.Counter != nil && nft.Verdict.Kind != ruleset.Map && len(ip.Matches) >= n
 }
+
+// faithful cuts those tables out of iptables-nft-save's dumps of which they do
+// not tell all; nft's dump has them.
+func faithful(dumps []Dump) []Dump {
+	var nft []*ruleset.Table
+	for _, d := range dumps {
+		if strings.HasPrefix(d.Source, "nft") && d.Text != "" {
+			if rs, err := parse(d); err == nil {
+				nft = rs.Tables
+			}
+		}
+	}
+	for i, d := range dumps {
+		if d.Family == "" || d.Text == "" {
+			continue
+		}
+		rs, err := parse(d)
+		if err != nil || !strings.Contains(rs.Maker, "nf_tables") {
+			continue
+		}
+		for _, t := range rs.Tables {
+			at := slices.IndexFunc(nft, func(x *ruleset.Table) bool { return x.Family == t.Family && x.Name == t.Name })
+			if at >= 0 && !whole(t, nft[at]) {
+				dumps[i].Text = cut(dumps[i].Text, t.Name)
+			}
+		}
+		if !strings.Contains(dumps[i].Text, "COMMIT") {
+			dumps[i].Text = ""
+		}
+		dumps[i].Size = int64(len(dumps[i].Text))
+	}
+	return dumps
+}
+
+// cut takes a table's block out of a dump of iptables-save.
+func cut(dump, table string) string {
+	var b strings.Builder
+	within := false
+	for line := range strings.Lines(dump) {
+		switch {
+		case strings.TrimSpace(line) == "*"+table:
+			within = true
+		case within && strings.TrimSpace(line) == "COMMIT":
+			within = false
+			continue
+		}
+		if !within {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

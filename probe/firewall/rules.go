@@ -51,7 +51,9 @@ func (d *Dump) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Rules are all the rules of the machine.
+// Rules are all the rules of the machine. Of the dumps that Read makes, those of
+// iptables hold only tables of which iptables tells all; nft's holds every table
+// that is in nftables, those too.
 type Rules struct {
 	Dumps []Dump `json:"dumps" src:"iptables-save, ip6tables-save, nft, ipset" doc:"the rules as their programs list them"`
 
@@ -166,7 +168,7 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 	if denied > 0 && told == 0 {
 		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: %w: only root may", fail.ErrDenied), "run it as root")
 	}
-	return NewRules(slices.DeleteFunc(dumps, func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
+	return NewRules(slices.DeleteFunc(faithful(dumps), func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
 }
 
 const (
