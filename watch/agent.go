@@ -64,6 +64,7 @@ func Agent(ctx context.Context, o AgentOptions) error {
 		return err
 	}
 	defer release()
+	defer thrift()()
 	q, err := queue.Open(ctx, queue.Options{Dir: p.path("queue"), MaxBytes: o.QueueBytes, Note: o.Say})
 	if err != nil {
 		return err
