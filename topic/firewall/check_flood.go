@@ -47,7 +47,8 @@ var trackFlood = &check.Check{
 	Name: "firewall.conntrack-flood",
 	Doc: check.Doc{
 		Title: "A spoofed flood of a slow line fills the connection tracking table",
-		Why:   "Each packet with a new source or port takes an entry until its time-out, 30 s for UDP. 262,144 entries times 28 bytes are 7 MB, which 5 addresses sent in half a second took a server off the air for 29 s (S7). No rule against it helps if it comes after the tracking.",
+		Why:   "Each packet with a new source or port takes an entry until its time-out, 30 s for UDP. 262,144 entries times 28 bytes are 7 MB, which 5 addresses sent in half a second took a server off the air for 29 s (S7). What the rules drop takes no entry; what they let in does, and forged sources cannot be told from real ones. " +
+			"A full table makes room by throwing out entries without an answer, as far as it finds some among few (early_drop): newer kernels then let a part of the newcomers in.",
 		Evidence: "The free room of the table, its time-out for UDP (or for half-open TCP connections, where only TCP gets in), and packets of 84 bytes on the wire (an Ethernet frame of 28 bytes of headers) at 100 Mbit/s: 148,810 a second. " +
 			"Fires if they fill it, connections are tracked, and the rules let a stranger's packet of a new connection in. Advice; warning if that takes less than 5 s and UDP gets in.",
 		Fix:     "firewall.stateless; or NOTRACK for what strangers may send; or a table larger than rate times time-out.",
