@@ -11,30 +11,33 @@ import (
 )
 
 // byDevice counts what the far end's device took in.
-func (p *place) byDevice(n *netns.Namespace, device string) {
+func (p *place) byDevice(ns *netns.Namespace, device string) {
 	p.at = "the far end's device"
-	p.count(func() (int64, error) {
-		t, err := readInside(n, "/proc/thread-self/net/dev")
-		if err != nil {
-			return 0, err
-		}
-		for line := range strings.Lines(t) {
-			name, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
-			if f := strings.Fields(rest); ok && name == device && len(f) > 1 {
-				return strconv.ParseInt(f[1], 10, 64)
-			}
-		}
-		return 0, fmt.Errorf("count packets: /proc/net/dev does not list %s", device)
+	p.count(func() (n int64, err error) {
+		err = ns.Do(func() error {
+			l := host.Open(host.Options{})
+			defer l.Close()
+			n, err = Took(l, device)
+			return err
+		})
+		return n, err
 	})
 }
 
-func readInside(n *netns.Namespace, path string) (string, error) {
-	var raw []byte
-	err := n.Do(func() (err error) {
-		raw, err = readFile(path)
-		return err
-	})
-	return string(raw), err
+// Took is the number of packets that a device of the calling thread's
+// namespace took in since it is there, dropped by XDP or not.
+func Took(r host.Reader, device string) (int64, error) {
+	raw, err := r.ReadFile("/proc/thread-self/net/dev")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if f := strings.Fields(rest); ok && name == device && len(f) > 1 {
+			return strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("count packets: /proc/net/dev does not list %s", device)
 }
 
 func readFile(path string) ([]byte, error) {

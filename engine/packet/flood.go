@@ -163,7 +163,7 @@ func (f Flood) choose(raw [][]byte) (Method, error) {
 		switch {
 		case f.To.host || f.To.device.Name == "lo":
 			return Mmsg, nil
-		case why == nil:
+		case why == nil && f.Rate == 0:
 			return XDP, nil
 		}
 		return Ring, nil
@@ -210,6 +210,14 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	s, err := w.open()
 	if err != nil {
+		return err
+	}
+	if l, ok := s.(*live); ok && w.rate == 0 {
+		defer s.close()
+		var took time.Duration
+		w.began = time.Now()
+		w.taken, took, err = l.sendFor(ctx, w.flood.For, w.left)
+		w.ended = w.began.Add(took)
 		return err
 	}
 	defer func() {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/sys/unix"
 
 	"headroom/engine/netns"
 )
@@ -21,14 +20,13 @@ type live struct {
 }
 
 const (
-	liveRun   = 1 << 14 // packets in one call: some milliseconds
-	liveBatch = 256
+	// liveRun is how many packets one call sends. A call takes some 30 ms to
+	// clear up behind it, so that few and long ones are best.
+	liveRun   = 1 << 20
+	liveBatch = 128 // half of what the wire's queue holds
 	// liveFrame is the longest frame: a page less the kernel's own part of it.
 	liveFrame = 3400
 )
-
-// xdpMD is struct xdp_md as BPF_PROG_RUN takes it.
-type xdpMD struct{ Data, DataEnd, DataMeta, Ingress, Queue, Egress uint32 }
 
 func openLive(d netns.Device, raw [][]byte, at int) (sender, error) {
 	l := &live{device: d, frame: Frame(d.Far, d.MAC, raw[0])}
@@ -40,13 +38,10 @@ func openLive(d netns.Device, raw [][]byte, at int) (sender, error) {
 }
 
 func (l *live) open(raw [][]byte, at int) (err error) {
-	code := asm.Instructions{asm.Mov.Imm(asm.R0, xdpTX), asm.Return()}
-	if len(raw) > 1 {
-		if err := l.store(raw, at); err != nil {
-			return err
-		}
-		code = l.fill(varies(raw), len(raw))
+	if err := l.store(raw, at); err != nil {
+		return err
 	}
+	code := l.fill(varies(raw), len(raw))
 	l.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "headroom_flood", Type: ebpf.XDP, Instructions: code, License: "GPL"})
 	if err != nil {
 		return fmt.Errorf("load the program that fills in packets: %w", err)
@@ -68,25 +63,33 @@ func varies(raw [][]byte) int {
 	return min((n+7)/8*8, len(raw[0]))
 }
 
-// store puts the packets where the program reads them, and the number of the
-// next one.
+// next is the program's memory: the packet to send next, and how many it sent.
+type next struct{ At, Sent uint64 }
+
+// store puts the packets where the program reads them, and its memory.
 func (l *live) store(raw [][]byte, at int) (err error) {
-	size := (varies(raw) + 7) / 8 * 8
-	if l.mix, err = ebpf.NewMap(&ebpf.MapSpec{Name: "headroom_mix", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(size), MaxEntries: uint32(len(raw))}); err != nil {
-		return fmt.Errorf("make the map of packets: %w", err)
-	}
-	for i, ip := range raw {
-		v := make([]byte, size)
-		copy(v, ip)
-		if err := l.mix.Put(uint32(i), v); err != nil {
-			return fmt.Errorf("fill the map of packets: %w", err)
-		}
-	}
-	if l.at, err = ebpf.NewMap(&ebpf.MapSpec{Name: "headroom_at", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}); err == nil {
-		err = l.at.Put(uint32(0), uint64(at))
+	if l.at, err = ebpf.NewMap(&ebpf.MapSpec{Name: "headroom_at", Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: 1}); err == nil {
+		err = l.at.Put(uint32(0), next{At: uint64(at)})
 	}
 	if err != nil {
 		return fmt.Errorf("make the map of the next packet: %w", err)
+	}
+	size := (varies(raw) + 7) / 8 * 8
+	if size == 0 {
+		return nil // all are alike
+	}
+	if l.mix, err = ebpf.NewMap(&ebpf.MapSpec{Name: "headroom_mix", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(size), MaxEntries: uint32(len(raw))}); err != nil {
+		return fmt.Errorf("make the map of packets: %w", err)
+	}
+	keys, values := make([]uint32, len(raw)), make([]byte, len(raw)*size)
+	for i, ip := range raw {
+		keys[i] = uint32(i)
+		copy(values[i*size:(i+1)*size], ip)
+	}
+	for i := range keys {
+		if err := l.mix.Put(keys[i], values[i*size:(i+1)*size]); err != nil {
+			return fmt.Errorf("fill the map of packets: %w", err)
+		}
 	}
 	return nil
 }
@@ -99,29 +102,40 @@ const (
 )
 
 // fill is the program: it copies n bytes of the next packet of the mix into
-// the frame and sends it out of the device.
+// the frame, counts, and sends it out of the device.
 func (l *live) fill(n, packets int) asm.Instructions {
-	const frame, end, next = asm.R6, asm.R7, asm.R8
+	const frame, end, at = asm.R6, asm.R7, asm.R8
 	code := asm.Instructions{
 		asm.LoadMem(frame, asm.R1, 0, asm.Word),
 		asm.LoadMem(end, asm.R1, 4, asm.Word),
-		asm.Mov.Reg(asm.R2, frame),
-		asm.Add.Imm(asm.R2, int32(14+n)),
-		asm.JGT.Reg(asm.R2, end, "out"),
-		// next = *at; *at = next + 1 < packets ? next + 1 : 0
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 		asm.LoadMapPtr(asm.R1, l.at.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, -4),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "out"),
-		asm.LoadMem(next, asm.R0, 0, asm.DWord),
-		asm.Mov.Reg(asm.R1, next),
+		asm.LoadMem(asm.R1, asm.R0, 8, asm.DWord), asm.Add.Imm(asm.R1, 1), asm.StoreMem(asm.R0, 8, asm.R1, asm.DWord),
+	}
+	if n > 0 {
+		code = append(code, l.copy(n, packets, frame, end, at)...)
+	}
+	return append(code, asm.Mov.Imm(asm.R0, xdpTX), asm.Return(), asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("out"), asm.Return())
+}
+
+// copy takes the number of the packet from the memory at R0, moves that on, and
+// copies the packet.
+func (l *live) copy(n, packets int, frame, end, at asm.Register) asm.Instructions {
+	code := asm.Instructions{
+		asm.Mov.Reg(asm.R2, frame),
+		asm.Add.Imm(asm.R2, int32(14+n)),
+		asm.JGT.Reg(asm.R2, end, "out"),
+		asm.LoadMem(at, asm.R0, 0, asm.DWord),
+		asm.Mov.Reg(asm.R1, at),
 		asm.Add.Imm(asm.R1, 1),
 		asm.JLT.Imm(asm.R1, int32(packets), "keep"),
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord).WithSymbol("keep"),
-		asm.StoreMem(asm.RFP, -4, next, asm.Word),
+		asm.StoreMem(asm.RFP, -4, at, asm.Word),
 		asm.LoadMapPtr(asm.R1, l.mix.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, -4),
@@ -133,7 +147,7 @@ func (l *live) fill(n, packets int) asm.Instructions {
 		code = append(code, asm.LoadMem(asm.R1, asm.R0, int16(off), size), asm.StoreMem(frame, int16(14+off), asm.R1, size))
 		off += size.Sizeof()
 	}
-	return append(code, asm.Mov.Imm(asm.R0, xdpTX), asm.Return(), asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("out"), asm.Return())
+	return code
 }
 
 // word is the largest size that fits into n bytes.
@@ -147,20 +161,6 @@ func word(n int) asm.Size {
 		return asm.Half
 	}
 	return asm.Byte
-}
-
-func (l *live) most() int { return liveRun }
-
-func (l *live) send(n int) (taken, refused int, err error) {
-	_, err = l.prog.Run(&ebpf.RunOptions{
-		Data:    l.frame,
-		Context: xdpMD{DataEnd: uint32(len(l.frame)), Ingress: uint32(l.device.Index)},
-		Repeat:  uint32(n), BatchSize: uint32(min(n, liveBatch)), Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES,
-	})
-	if err != nil {
-		return 0, 0, fmt.Errorf("run the program that fills in packets: %w", err)
-	}
-	return n, 0, nil
 }
 
 func (l *live) flush() int { return 0 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ const loadLimit = 90 * time.Second
 func (p *place) load(ctx context.Context, r *row, set []netip.Addr) error {
 	if r.filter != nil {
 		return p.attach(r.filter, set)
+	}
+	if r.runs != "" {
+		return p.start(strings.ReplaceAll(r.runs, "DEVICE", p.device))
 	}
 	if len(r.rules) == 0 {
 		return nil
@@ -56,6 +60,40 @@ func (p *place) load(ctx context.Context, r *row, set []netip.Addr) error {
 		p.memory = grown // of fewer, what others do meanwhile is more
 	}
 	return nil
+}
+
+// start runs a shell line inside, with file systems of its own, until it says
+// that it is ready; it ends with the place.
+func (p *place) start(line string) error {
+	if _, err := host.FindProgram("xdp-filter"); err != nil {
+		return fail.Hint(err, "apt-get install xdp-tools")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("run a program inside: %w", err)
+	}
+	defer r.Close()
+	err = p.far.Do(func() error {
+		x, err := host.Cmd{Argv: []string{"unshare", "--mount", "sh", "-c", line}, Output: w, Detach: true}.Start()
+		if err == nil {
+			p.closers = append(p.closers, func() { _ = x.Process.Kill(); _ = x.Wait() }) // it is told to end, whatever it says
+		}
+		return err
+	})
+	w.Close()
+	if err != nil {
+		return err
+	}
+	said := ""
+	for b := make([]byte, 256); ; {
+		n, err := r.Read(b)
+		if said += string(b[:n]); strings.HasSuffix(said, "ready\n") {
+			return nil
+		}
+		if err != nil || len(said) > 4096 {
+			return fmt.Errorf("run a program inside: it said %q", said)
+		}
+	}
 }
 
 // ipsetMemory is what ipset says that its set takes; 0 if it does not say.
@@ -112,7 +150,7 @@ func kernelMemory(r host.Reader) int64 {
 func (p *place) dropped() (int64, error) {
 	var n int64
 	err := p.far.Do(func() error {
-		took, err := deviceTook(p.machine, p.device)
+		took, err := packet.Took(p.machine, p.device)
 		if err != nil {
 			return err
 		}
@@ -141,20 +179,6 @@ func (p *place) received() (n int64, err error) {
 		return err
 	})
 	return n, err
-}
-
-func deviceTook(r host.Reader, device string) (int64, error) {
-	raw, err := r.ReadFile("/proc/thread-self/net/dev")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(raw)) {
-		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
-		if f := strings.Fields(rest); ok && name == device && len(f) > 1 {
-			return strconv.ParseInt(f[1], 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("count packets: /proc/net/dev does not list %s", device)
 }
 
 func (w *works) to() netip.Addr {

@@ -192,73 +192,14 @@ func (w *works) joined(p *place) error {
 		return err
 	}
 	p.device = wire.B.Name
-	if err := p.takeIn(w.takeCPU); err != nil {
+	thread, err := p.far.PollOn(p.device, w.takeCPU)
+	if err != nil {
 		return err
 	}
+	p.work = thread.Ran
 	to, err := packet.Inside(p.near, wire.A.Name)
 	p.flood = packet.Flood{To: to, CPUs: []int{w.sendCPU}}
 	return err
-}
-
-// takeIn has a thread of the kernel poll the far end, on a CPU.
-func (p *place) takeIn(cpu int) error {
-	before, err := pollers(p.machine, p.device)
-	if err != nil {
-		return err
-	}
-	if err := p.far.SetDevice(p.device, "threaded", "1"); err != nil {
-		return err
-	}
-	after, err := pollers(p.machine, p.device)
-	if err != nil {
-		return err
-	}
-	for pid := range after {
-		if before[pid] {
-			continue
-		}
-		var set unix.CPUSet
-		set.Set(cpu)
-		if err := unix.SchedSetaffinity(pid, &set); err != nil {
-			return fmt.Errorf("bind the polling thread to CPU %d: %w", cpu, err)
-		}
-		p.work = func() (int64, error) { return ranFor(p.machine, pid) }
-		return nil
-	}
-	return fmt.Errorf("find the thread that polls %s: the kernel made none", p.device)
-}
-
-// pollers are the kernel's threads that poll devices of a name.
-func pollers(r host.Reader, device string) (map[int]bool, error) {
-	all, err := r.Glob("/proc/[0-9]*/comm")
-	if err != nil {
-		return nil, err
-	}
-	out := map[int]bool{}
-	for _, path := range all {
-		name, err := r.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(name), "napi/"+device+"-") {
-			continue // it ended, or is another
-		}
-		var pid int
-		if _, err := fmt.Sscanf(path, "/proc/%d/comm", &pid); err == nil {
-			out[pid] = true
-		}
-	}
-	return out, nil
-}
-
-// ranFor is how long a thread has been on a CPU, in ns.
-func ranFor(r host.Reader, pid int) (int64, error) {
-	raw, err := r.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
-	if err != nil {
-		return 0, err
-	}
-	var ns int64
-	if _, err := fmt.Sscan(string(raw), &ns); err != nil {
-		return 0, fmt.Errorf("read how long thread %d ran: %w", pid, err)
-	}
-	return ns, nil
 }
 
 // arrived reads the count once packets have come and no more do; the thread

@@ -15,8 +15,9 @@ type row struct {
 	rules     []ruleText
 	set       int // entries of the set; 0: it has none
 	filter    *filter
-	accept    bool // the packets are counted at UDP, past all rules
-	bound     bool // a program reads from the port
+	runs      string // a shell line that attaches a program and stays; DEVICE is the device
+	accept    bool   // the packets are counted at UDP, past all rules
+	bound     bool   // a program reads from the port
 	text      string
 	then      float64
 	as        string
@@ -114,6 +115,8 @@ const (
 	ipset1     = "drop, ipset of 1"
 	ipset65k   = "drop, ipset of 65 k"
 	xdpDrop    = "drop, XDP"
+	xdpHash1   = "drop, XDP hash of 1"
+	xdpFilter  = "drop, xdp-filter"
 	chainOf50  = "drop, iptables raw, after 50 rules"
 	nftRawDrop = "drop, nft prerouting raw"
 )
@@ -124,6 +127,7 @@ var claims = []lab.Claim{
 	{Text: "a set of 65 k, against a bare drop", Arm: ipset65k, Over: rawDrop, Then: 255.0 / 280},
 	{Text: "a set, against 50 rules in a chain", Arm: ipset65k, Over: chainOf50},
 	{Text: "nft, against iptables", Arm: nftRawDrop, Over: rawDrop},
+	{Text: "a small program of ours, against xdp-filter", Arm: xdpHash1, Over: xdpFilter},
 }
 
 func allRows(most int) []*row {
@@ -221,6 +225,9 @@ func filterRows(most int) []*row {
 		{name: "drop, XDP generic", doc: "An XDP program drops everything, after the kernel made a buffer: all that a loopback can.", filter: &filter{packet.AtGeneric, packet.Every}, onLoopback: true},
 		{name: "drop, tc clsact BPF", doc: "A BPF program at tc's ingress looks the source up in a hash of 1.", set: 1, filter: &filter{packet.AtClsact, packet.Hash}, onLoopback: true, onWire: true},
 		{name: xdpDrop, doc: "An XDP program in the driver drops everything.", filter: &filter{packet.AtDriver, packet.Every}, onWire: true},
+		// Its maps live as long as this view of the file systems.
+		{name: xdpFilter, doc: "xdp-filter of xdp-tools drops the source.", set: 1, onWire: true,
+			runs: "mount -t bpf bpf /sys/fs/bpf && xdp-filter load -m native -f ipv4 DEVICE && xdp-filter ip -m src " + member(0).String() + " && echo ready && exec sleep 3600"},
 	}
 	for _, how := range []packet.Lookup{packet.Hash, packet.LPM, packet.Range} {
 		for _, n := range []int{1, 65_000, most} {
