@@ -33,7 +33,7 @@ func (l *live) send(n int) (taken, refused int, err error) {
 // takes, and returns how long it sent: the kernel ends a call that a signal
 // interrupts. The caller has the thread to itself.
 func (l *live) sendFor(ctx context.Context, d time.Duration, n int64) (taken int64, took time.Duration, err error) {
-	start := time.Now()
+	start, whole := time.Now(), ctx
 	if d > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithDeadline(ctx, start.Add(d))
@@ -42,7 +42,8 @@ func (l *live) sendFor(ctx context.Context, d time.Duration, n int64) (taken int
 	done := make(chan struct{})
 	told := make(chan time.Time, 1)
 	go func(tid int) { told <- interrupt(ctx, tid, done) }(unix.Gettid())
-	for err == nil && ctx.Err() == nil && (n < 0 || taken < n) {
+	// A thread that the machine kept waiting sends at least a little.
+	for err == nil && (ctx.Err() == nil || taken == 0 && whole.Err() == nil) && (n < 0 || taken < n) {
 		part := int64(liveRun) << 8
 		if n >= 0 {
 			part = min(part, n-taken)
@@ -52,8 +53,11 @@ func (l *live) sendFor(ctx context.Context, d time.Duration, n int64) (taken int
 		taken += int64(k)
 	}
 	close(done)
-	end := <-told
-	return taken, end.Sub(start), err
+	took = (<-told).Sub(start)
+	if taken > 0 && took <= 0 {
+		took = time.Since(start)
+	}
+	return taken, took, err
 }
 
 // interrupt waits for the end of ctx and then signals the thread until done.
