@@ -83,6 +83,44 @@ func bases(tables []*Table, hook string, family Family) (out []base) {
 	return out
 }
 
+// Ports are the destination ports that a rule names, in matches, sets, tuples and
+// verdict maps: the first of each range.
+func (t *Table) Ports(r *Rule) (out []uint64) {
+	add := func(fields []Field, elements []Element) {
+		at := slices.Index(fields, DPort)
+		for _, e := range elements {
+			parts := strings.Split(e.Text, " . ")
+			x := Match{Field: DPort}
+			if at >= 0 && at < len(parts) && x.fromText(parts[at]) {
+				out = append(out, x.Numbers[0].Lo)
+			}
+		}
+	}
+	named := func(name string) []Element {
+		if s := t.Set(name); s != nil {
+			return s.Elements
+		}
+		return nil
+	}
+	for _, m := range r.Matches {
+		switch {
+		case m.Not:
+		case m.Field == Concat:
+			add(m.Fields, append(named(m.Set), m.Elements...))
+		case m.Field == DPort && m.Set != "":
+			add([]Field{DPort}, named(m.Set))
+		case m.Field == DPort:
+			for _, n := range m.Numbers {
+				out = append(out, n.Lo)
+			}
+		}
+	}
+	if m := r.Verdict.Map; m != nil {
+		add(m.Key, append(named(m.Name), m.Elements...))
+	}
+	return out
+}
+
 type evaluation struct {
 	table *Table
 	p     *Packet

@@ -135,3 +135,21 @@ func TestEarliest(t *testing.T) {
 		t.Errorf("only %d rules could move: the test tells little", moved)
 	}
 }
+
+func TestPorts(t *testing.T) {
+	n := space(t, "nft")
+	run(t, n, "table ip f {\n\tset s {\n\t\ttype inet_service\n\t\telements = { 25, 465 }\n\t}\n\tmap m {\n\t\ttype ipv4_addr . inet_service : verdict\n\t\telements = { 10.0.0.1 . 5432 : accept }\n\t}\n"+
+		"\tchain c {\n\t\ttcp dport 22 accept\n\t\ttcp dport { 80, 8000-8100 } accept\n\t\ttcp dport @s accept\n\t\tip saddr . tcp dport { 10.0.0.1 . 443 } accept\n"+
+		"\t\ttcp dport vmap { 21 : drop, 990 : accept }\n\t\tip saddr . tcp dport vmap @m\n\t\ttcp dport != 1 accept\n\t\ttcp sport 5 accept\n\t}\n}\n", "nft", "-f", "-")
+	rs, err := ruleset.ParseNFT("live", []byte(run(t, n, "", "nft", "-j", "list", "ruleset")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rs.Tables[0].Chains[0].Rules {
+		got = append(got, fmt.Sprint(rs.Tables[0].Ports(r)))
+	}
+	if s := strings.Join(got, " "); s != "[22] [80 8000] [25 465] [443] [21 990] [5432] [] []" {
+		t.Error(s)
+	}
+}

@@ -1,6 +1,7 @@
 package ruleset
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -93,9 +94,10 @@ func (rs *Ruleset) Attach(sets []*Set) {
 	}
 }
 
-// name gives a match on the set its fields.
+// name gives a match on the set its fields. One with exceptions (nomatch) has
+// no counterpart in the model.
 func (s *Set) name(m *Match) {
-	if len(m.Words) != len(s.Fields) {
+	if len(m.Words) != len(s.Fields) || slices.ContainsFunc(s.Elements, func(e Element) bool { return strings.Contains(e.Data, "nomatch") }) {
 		return
 	}
 	var fields []Field

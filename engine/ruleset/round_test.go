@@ -158,7 +158,7 @@ func TestIPTablesAsNFT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets, err := ruleset.ParseIPSet("ipset", []byte("create bad hash:ip family inet\nadd bad 10.1.2.3\ncreate badp hash:ip,port\n"))
+	sets, err := ruleset.ParseIPSet("ipset", []byte("create bad hash:ip family inet timeout 0\nadd bad 10.1.2.3 timeout 600 comment \"a b\"\nadd bad 10.1.2.4 timeout 0\ncreate badp hash:ip,port\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestIPTablesAsNFT(t *testing.T) {
 	list := run(t, n, "", "nft", "list", "ruleset")
 	for _, rule := range []string{
 		`iifname "lo" counter packets 1 bytes 60 accept`, `ct state established,related accept`, `tcp dport { 22, 80-90 } jump f2b-sshd comment "web 'and' ssh"`,
-		`ip saddr != 10.0.0.0/8 udp dport != 53 limit rate 5/minute burst 7 packets log prefix "x: "`, `elements = { 10.1.2.3 }`,
+		`ip saddr != 10.0.0.0/8 udp dport != 53 limit rate 5/minute burst 7 packets log prefix "x: "`, `10.1.2.3 timeout 10m expires`, `comment "a b"`, `10.1.2.4`,
 		`tcp flags syn / fin,syn,rst,ack log prefix "a b" group 5`, `ip saddr @bad drop`, `ct status dnat accept`, `meta mark set meta mark | 0x00000010`,
 		`dnat to 10.0.0.1:8080`, `masquerade fully-random`, `tcp option maxseg size set rt mtu`, `udp dport 53 notrack`,
 	} {

@@ -78,17 +78,39 @@ func (w *writer) setsOf(t *Table) []*Set {
 	}
 	for _, s := range w.rs.Sets {
 		if named[s.Name] && s.Family == t.Family {
-			out = append(out, &Set{Name: s.Name, Type: ipsetType(s), Flags: []string{"interval"}, Options: []string{"auto-merge"}, Elements: s.Elements, Family: s.Family})
+			out = append(out, fromIPSet(s))
 		}
 	}
 	return out
 }
 
-func ipsetType(s *Set) string {
+// fromIPSet is an ipset of addresses as a set of nft, with the time-outs and
+// comments of its elements; what they counted is lost.
+func fromIPSet(s *Set) *Set {
+	out := &Set{Name: s.Name, Type: "ipv4_addr", Flags: []string{"interval"}, Options: []string{"auto-merge"}, Family: s.Family}
 	if s.Family == IP6 {
-		return "ipv6_addr"
+		out.Type = "ipv6_addr"
 	}
-	return "ipv4_addr"
+	timed := false
+	for _, e := range s.Elements {
+		text := e.Text
+		words, _ := split(e.Data)
+		for i := 0; i+1 < len(words); i++ {
+			switch v := words[i+1].text; words[i].text {
+			case "timeout":
+				if v != "0" {
+					text, timed = text+" timeout "+v+"s", true
+				}
+			case "comment":
+				text += " comment " + nftString(short(v, 125))
+			}
+		}
+		out.Elements = append(out.Elements, Element{Text: text})
+	}
+	if timed || slices.Contains(s.Flags, "timeout") {
+		out.Flags, out.Options = append(out.Flags, "timeout"), nil // elements that merge would lose theirs
+	}
+	return out
 }
 
 func (w *writer) nftSet(s *Set) {

@@ -47,7 +47,7 @@ var trackFlood = &check.Check{
 	Name: "firewall.conntrack-flood",
 	Doc: check.Doc{
 		Title: "A spoofed flood of a slow line fills the connection tracking table",
-		Why:   "Each packet with a new source or port takes an entry until its time-out, 30 s for UDP. 262,144 entries times 28 bytes are 7 MB, which 5 addresses sent in half a second took a server off the air for 29 s (S7). What the rules drop takes no entry; what they let in does, and forged sources cannot be told from real ones. " +
+		Why: "Each packet with a new source or port takes an entry until its time-out, 30 s for UDP. 262,144 entries times 28 bytes are 7 MB, which 5 addresses sent in half a second took a server off the air for 29 s (S7). What the rules drop takes no entry; what they let in does, and forged sources cannot be told from real ones. " +
 			"A full table makes room by throwing out entries without an answer, as far as it finds some among few (early_drop): newer kernels then let a part of the newcomers in.",
 		Evidence: "The free room of the table, its time-out for UDP (or for half-open TCP connections, where only TCP gets in), and packets of 84 bytes on the wire (an Ethernet frame of 28 bytes of headers) at 100 Mbit/s: 148,810 a second. " +
 			"Fires if they fill it, connections are tracked, and the rules let a stranger's packet of a new connection in. Advice; warning if that takes less than 5 s and UDP gets in.",
@@ -134,24 +134,23 @@ func letsIn(r firewall.Rules, n firewall.Network) (way string, port uint64, udp,
 	return "", 0, false, unclear
 }
 
+// mostPorts is how many ports that rules name are asked for.
+const mostPorts = 200
+
 // named are the destination ports of a protocol that rules name, each once.
 func named(r firewall.Rules, proto uint64) (out []uint64) {
-	rules(r, func(_ *ruleset.Table, _ *ruleset.Chain, x *ruleset.Rule) bool {
-		right := false
-		for _, m := range x.Matches {
-			right = right || m.Field == ruleset.Proto && !m.Not && slices.ContainsFunc(m.Numbers, func(n ruleset.Range) bool { return n.Lo <= proto && proto <= n.Hi })
-		}
-		for _, m := range x.Matches {
-			if right && m.Field == ruleset.DPort && !m.Not && len(out) < 200 {
-				for _, n := range m.Numbers {
-					out = append(out, n.Lo)
-				}
-			}
+	rules(r, func(t *ruleset.Table, _ *ruleset.Chain, x *ruleset.Rule) bool {
+		right := slices.ContainsFunc(x.Matches, func(m ruleset.Match) bool {
+			return m.Field == ruleset.Proto && !m.Not && slices.ContainsFunc(m.Numbers, func(n ruleset.Range) bool { return n.Lo <= proto && proto <= n.Hi })
+		})
+		if right && len(out) < mostPorts {
+			out = append(out, t.Ports(x)...)
 		}
 		return true
 	})
 	slices.Sort(out)
-	return slices.Compact(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), mostPorts)]
 }
 
 // busyUDP is from how many datagrams a second since boot on a UDP server counts

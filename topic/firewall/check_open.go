@@ -101,12 +101,10 @@ var defaultAccept = &check.Check{
 // acceptsByPort says whether a rule on the way in accepts a TCP or UDP port.
 func acceptsByPort(r firewall.Rules) (found bool) {
 	rules(r, func(t *ruleset.Table, c *ruleset.Chain, x *ruleset.Rule) bool {
-		if t.Family == ruleset.IP6 || c.Hook != "" && c.Hook != "input" || owner(t, c) != "" || x.Verdict.Kind != ruleset.Accept {
+		if t.Family == ruleset.IP6 || c.Hook != "" && c.Hook != "input" || owner(t, c) != "" || x.Verdict.Kind != ruleset.Accept && x.Verdict.Kind != ruleset.Map {
 			return true
 		}
-		for _, m := range x.Matches {
-			found = found || m.Field == ruleset.DPort && !m.Not
-		}
+		found = len(t.Ports(x)) > 0
 		return !found
 	})
 	return found
