@@ -148,6 +148,7 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 		dumps = append(dumps, ask(ctx, r, l.family, l.names))
 	}
 	dumps = append(dumps, look(ctx, r, "", "nft", "-j", "list", "ruleset"), look(ctx, r, "", "ipset", "save"))
+	oldPrograms(dumps)
 	absent, denied, told := 0, 0, 0
 	for i := range dumps {
 		switch dumps[i].Unknown {
@@ -169,6 +170,19 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 		return Rules{}, fail.Hint(fmt.Errorf("list the rules of the packet filter: %w: only root may", fail.ErrDenied), "run it as root")
 	}
 	return NewRules(slices.DeleteFunc(faithful(dumps), func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
+}
+
+// oldPrograms drops the question for iptables-legacy-save where iptables-save is
+// of a time that knew no other.
+func oldPrograms(dumps []Dump) {
+	for i := range 2 {
+		d := dumps[i+2]
+		if dumps[i].Unknown == missing && strings.HasPrefix(d.Source, "ip") && !strings.Contains(d.Source, "-nft-") && d.Text != "" {
+			if rs, err := parse(d); err == nil && !strings.Contains(rs.Maker, "nf_tables") {
+				dumps[i].Unknown = ""
+			}
+		}
+	}
 }
 
 const (
@@ -220,6 +234,9 @@ func (d *Dump) without(r host.Reader) {
 	case strings.HasPrefix(d.Source, "ipset"), strings.Contains(d.Source, "-nft-save"), d.Source == "iptables-save --counters", d.Source == "ip6tables-save --counters":
 		d.Unknown = "" // nft lists its tables; rules that name a set say so themselves
 		return
+	case strings.HasPrefix(d.Source, "nft") && withoutNFT(r):
+		d.Unknown = ""
+		return
 	case strings.HasPrefix(d.Source, "nft"):
 		d.Unknown = "nft is not installed, so rules of nftables would not be seen: apt-get install nftables"
 		return
@@ -237,4 +254,18 @@ func (d *Dump) without(r host.Reader) {
 	default:
 		d.Unknown = "the kernel has tables of it (" + strings.Join(strings.Fields(string(b)), ", ") + ") and the program is not installed: apt-get install iptables"
 	}
+}
+
+// withoutNFT says whether the kernel has no nftables in use for certain: its
+// module is not loaded, and it is not built in.
+func withoutNFT(r host.Reader) bool {
+	if _, err := r.Stat("/sys/module/nf_tables"); !errors.Is(err, fail.ErrAbsent) {
+		return false
+	}
+	release, err := r.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return false
+	}
+	builtin, err := r.ReadFile("/lib/modules/" + strings.TrimSpace(string(release)) + "/modules.builtin")
+	return err == nil && !strings.Contains(string(builtin), "nf_tables.ko")
 }
