@@ -165,6 +165,7 @@ func (nftables) listed(full, still string, tables []string) (State, []string, er
 // nftBlocks cuts a listing into its tables.
 func nftBlocks(listing string) (blocks map[string]string, names []string, err error) {
 	blocks = map[string]string{}
+	var block strings.Builder
 	name := ""
 	for line := range strings.Lines(listing) {
 		if name == "" {
@@ -178,8 +179,10 @@ func nftBlocks(listing string) (blocks map[string]string, names []string, err er
 			name = f[1] + " " + f[2]
 			names = append(names, name)
 		}
-		blocks[name] += line
+		block.WriteString(line)
 		if strings.HasPrefix(line, "}") {
+			blocks[name] = block.String()
+			block.Reset()
 			name = ""
 		}
 	}

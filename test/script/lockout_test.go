@@ -156,6 +156,7 @@ func (s *site) interrupt(point, way string) (row lockedOut, reached bool) {
 	if point == afterApply {
 		waitFor(s.t, master, "taken back at")
 	} else if !s.marked(mark, ended) || !ownMark(mark, point, c.Process.Pid) {
+		endMarked(mark)
 		return row, false // not passed, or by the guard: that is TestLockOutOfService
 	}
 	if !direct && point != afterApply {
@@ -206,6 +207,17 @@ func ownMark(mark, point string, pid int) bool {
 	b, err := os.ReadFile(mark)
 	name, _, _ := strings.Cut(point, ":")
 	return err == nil && string(b) == fmt.Sprintf("%s %d\n", name, pid)
+}
+
+// endMarked ends a guard that was interrupted in the apply's place: stopped, it
+// would stay for ever.
+func endMarked(mark string) {
+	b, err := os.ReadFile(mark)
+	if _, pid, ok := strings.Cut(strings.TrimSpace(string(b)), " "); err == nil && ok {
+		if n, err := strconv.Atoi(pid); err == nil && n > 1 {
+			_ = syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
 }
 
 // marked waits until the point was reached, by the apply or its guard, or all
