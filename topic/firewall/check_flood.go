@@ -12,12 +12,14 @@ import (
 	"headroom/unit"
 )
 
-// The arithmetic of S7: an empty UDP packet is 28 bytes of IP and UDP header.
-// On Ethernet it takes the smallest frame with its preamble and gap.
+// The arithmetic of S7: an empty UDP packet is 28 bytes of IP and UDP header; a
+// SYN has 40. On Ethernet either takes the smallest frame with its preamble and
+// gap.
 const (
 	lineRate  = 100e6 / 8 // bytes per second
-	flood     = 28.0      // bytes of a packet
-	floodWire = 84.0      // bytes of it on the wire
+	floodUDP  = 28        // bytes of a packet
+	floodSYN  = 40
+	floodWire = 84.0 // bytes of it on the wire
 )
 
 // stateless is the plan that tracks no connections.
@@ -32,11 +34,11 @@ type flooded struct {
 }
 
 // arithmetic takes the time-out of a UDP packet without an answer, or that of a
-// half-open TCP connection.
-func arithmetic(c firewall.Conntrack, timeout int64) flooded {
+// half-open TCP connection, and the packet's size.
+func arithmetic(c firewall.Conntrack, timeout, size int64) flooded {
 	f := flooded{rate: lineRate / floodWire, timeout: float64(timeout)}
 	free := max(0, float64(c.Max.Value-c.Count.Value))
-	f.bytes = free * flood
+	f.bytes = free * float64(size)
 	if f.rate*f.timeout > free {
 		f.fills = max(free/f.rate, 1/f.rate)
 	}
@@ -77,11 +79,11 @@ func runFlood(s *fact.Set, out *check.Report) {
 		}
 	}
 	way, port, udp, unclear := letsIn(r, n)
-	timeout, name := c.UDP, "udp_timeout"
+	timeout, name, size := c.UDP, "udp_timeout", int64(floodUDP)
 	if !udp && c.SynReceived.OK() {
-		timeout, name = c.SynReceived, "tcp_timeout_syn_recv"
+		timeout, name, size = c.SynReceived, "tcp_timeout_syn_recv", floodSYN
 	}
-	f := arithmetic(c, timeout.Value)
+	f := arithmetic(c, timeout.Value, size)
 	if f.fills > 0 && way == "" && unclear {
 		out.Unknown("connection tracking", "whether a stranger's packet is let in hangs on rules that are not understood in full")
 	}
@@ -109,10 +111,11 @@ func runFlood(s *fact.Set, out *check.Report) {
 	})
 }
 
-// fixes is the plan without tracking, where no rule translates addresses.
+// fixes is the plan without tracking; where rules translate addresses, that of
+// what can do without.
 func fixes(r firewall.Rules) []change.Spec {
 	if translation(r) != nil {
-		return nil
+		return []change.Spec{{ID: stateless.ID, Args: map[string]string{"partial": "yes"}}}
 	}
 	return []change.Spec{stateless}
 }
