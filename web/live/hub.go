@@ -31,6 +31,7 @@ type Hub struct {
 	mu     sync.RWMutex
 	groups map[string]*group
 	subs   int
+	line   line
 
 	telling sync.Mutex
 	told    bool
@@ -53,14 +54,28 @@ func New(o Options) *Hub {
 	return &Hub{o: o, memory: newMemory(o), groups: map[string]*group{}}
 }
 
-// Publish shows a batch to all who look, and remembers it. The batch and its
-// points may be altered afterwards, its series may not.
+// Publish remembers a batch and has it shown to all who look. It waits for
+// none of them. The batch and its points may be altered afterwards, its series
+// may not.
 func (h *Hub) Publish(b *metric.Batch) {
 	h.memory.add(b)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for _, g := range h.groups {
-		g.send(b)
+	if h.Lookers() > 0 && h.line.add(snapshot(b)) {
+		go h.show()
+	}
+}
+
+// show hands out what is in line until nothing is.
+func (h *Hub) show() {
+	for {
+		rows, left, ok := h.line.next()
+		if !ok {
+			return
+		}
+		h.mu.RLock()
+		for _, g := range h.groups {
+			g.send(rows, left)
+		}
+		h.mu.RUnlock()
 	}
 }
 
@@ -167,27 +182,30 @@ func (h *Hub) Lookers() int {
 	return h.subs
 }
 
-// send picks what the group takes of a batch and hands out a copy.
-func (g *group) send(b *metric.Batch) {
+// send picks what the group takes of a batch and hands it out, with how many
+// batches were left out before it.
+func (g *group) send(all []metric.Row, left int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rows, points := 0, 0
-	for i := range b.Rows {
-		if g.takes(b.Rows[i].Series) {
-			rows++
-			points += len(b.Rows[i].Points)
+	for s := range g.subs {
+		s.skipped += left
+	}
+	n := 0
+	for i := range all {
+		if g.takes(all[i].Series) {
+			n++
 		}
 	}
-	if rows == 0 {
+	if n == 0 {
 		return
 	}
-	u := Update{Rows: make([]metric.Row, 0, rows), shared: &encoded{}}
-	arena := make([]metric.Point, 0, points)
-	for i := range b.Rows {
-		if r := b.Rows[i]; g.takes(r.Series) {
-			first := len(arena)
-			arena = append(arena, r.Points...)
-			u.Rows = append(u.Rows, metric.Row{Series: r.Series, Points: arena[first:len(arena):len(arena)]})
+	u := Update{Rows: all, shared: &encoded{}}
+	if n < len(all) {
+		u.Rows = make([]metric.Row, 0, n)
+		for i := range all {
+			if g.takes(all[i].Series) {
+				u.Rows = append(u.Rows, all[i])
+			}
 		}
 	}
 	for s := range g.subs {

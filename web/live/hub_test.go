@@ -157,6 +157,7 @@ func TestASlowReaderSkipsAndHoldsUpNobody(t *testing.T) {
 			t.Fatalf("the quick one got %v as number %d", u, i)
 		}
 	}
+	shown(t, h)
 	seen, skipped, last := 0, 0, -1.0
 	for len(slow) > 0 {
 		u := <-slow
@@ -174,6 +175,50 @@ func TestASlowReaderSkipsAndHoldsUpNobody(t *testing.T) {
 	h.Publish(batch(row(t, "a", "x", metric.Point{At: time.Now().UnixMilli(), Value: n})))
 	if u := <-slow; seen+skipped+u.Skipped != n {
 		t.Errorf("%d seen and %d told to be skipped, of %d", seen, skipped+u.Skipped, n)
+	}
+}
+
+// shown waits until nothing is in line.
+func shown(t *testing.T, h *Hub) {
+	t.Helper()
+	need.Eventually(t, 10*time.Second, "all is shown", func() bool {
+		h.line.mu.Lock()
+		defer h.line.mu.Unlock()
+		return !h.line.showing
+	})
+}
+
+// While those who look cannot be served, whoever brings batches goes on; what
+// waits stays bounded, and how much was left out is told.
+func TestWhoBringsBatchesNeverWaits(t *testing.T) {
+	h := New(Options{})
+	c := h.Subscribe(t.Context(), filter(t))
+	const n = 3 * lineBatches
+	var g *group
+	for _, g = range h.groups {
+		g.mu.Lock() // it cannot be served
+	}
+	for i := range n {
+		h.Publish(batch(row(t, "a", "x", metric.Point{At: int64(i) + 1, Value: float64(i)})))
+	}
+	h.line.mu.Lock()
+	if w := len(h.line.waiting); w > lineBatches {
+		t.Errorf("%d batches wait", w)
+	}
+	h.line.mu.Unlock()
+	g.mu.Unlock()
+	shown(t, h)
+	seen, skipped := 0, 0
+	for len(c) > 0 {
+		u := <-c
+		seen++
+		skipped += u.Skipped
+		if len(c) == 0 && u.Rows[0].Points[0].Value != n-1 {
+			t.Errorf("the last one shown is %v", u.Rows[0].Points[0].Value)
+		}
+	}
+	if seen+skipped != n {
+		t.Errorf("%d shown, %d told to be left out, of %d", seen, skipped, n)
 	}
 }
 
