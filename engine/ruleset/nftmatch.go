@@ -92,7 +92,8 @@ func (n *nftRule) understood(o object) (m Match, ok bool) {
 		m.Set = s[1:]
 		return m, f.field != Fragment
 	}
-	return m, f.read(&m, op, right)
+	ok = f.read(&m, op, right)
+	return m, ok
 }
 
 // fieldOf is a field and how its values are written.

@@ -209,13 +209,9 @@ func verdictText(kind string, x any) string {
 // matchText writes {"match": {"op", "left", "right"}}.
 func matchText(o object) string {
 	op, left, right := str(o, "op"), o["left"], o["right"]
-	text, kind := exprText(left), ""
+	text, value := exprText(left), exprText(right)
 	kind, x := only(left)
-	value := exprText(right)
-	if l, ok := right.([]any); ok && op != "in" {
-		value = "(" + join(l, " | ") + ")"
-	}
-	if l, ok := right.([]any); ok && kind == "&" && op == "in" {
+	if l, ok := right.([]any); ok && (op != "in" || kind == "&") {
 		value = "(" + join(l, " | ") + ")"
 	}
 	if m, ok := x.(object); ok && kind == "meta" && quotedMeta(str(m, "key")) {

@@ -211,11 +211,13 @@ func (n *nftRule) masked(left, mask any, op string, right any) (m Match, ok bool
 	switch f.field {
 	case TCPFlags:
 		bits, ok := flagBits(mask)
-		return m, ok && bits > 0 && maskedFlags(&m, bits, right)
+		ok = ok && bits > 0 && maskedFlags(&m, bits, right)
+		return m, ok
 	case Mark, CTMark:
 		bits, ok := number(nil, mask)
 		m.Mask = bits
-		return m, ok && bits > 0 && f.read(&m, op, right)
+		ok = ok && bits > 0 && f.read(&m, op, right)
+		return m, ok
 	}
 	return m, false
 }
