@@ -39,7 +39,15 @@ func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene
 		out = append(out, k.talk(f)...)
 	}
 	s.addresses(out)
-	return s, out
+	return s, slices.DeleteFunc(out, s.astray)
+}
+
+// astray says whether a packet that shall go through the machine comes from
+// or goes to one of its own addresses, because other rules made them that.
+func (s *scene) astray(c Conversation) bool {
+	return slices.ContainsFunc(c.Steps, func(st Step) bool {
+		return st.In != "" && st.Out != "" && (s.mine[st.Dst] || s.mine[st.Src])
+	})
 }
 
 // devices lists the devices that rules name, and one that none does.
@@ -208,6 +216,7 @@ func (s *scene) addresses(all []Conversation) {
 			}
 		}
 	}
+	s.mine = local
 	for a := range local {
 		s.local = append(s.local, a)
 	}

@@ -3,7 +3,6 @@ package fwproof
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"headroom/engine/packet"
@@ -25,7 +24,7 @@ func (p *proof) judge(ctx context.Context) error {
 	for i, c := range p.talk {
 		for k, s := range c.Steps {
 			if !p.free[i][k] {
-				continue
+				break // what comes after it says nothing either
 			}
 			was, is := p.was[i][k], p.is[i][k]
 			if was {
@@ -42,7 +41,7 @@ func (p *proof) judge(ctx context.Context) error {
 				wider, at = append(wider, d), append(at, i)
 				continue
 			}
-			if name, meaning := p.lost(c, k); name != "" {
+			if name, meaning := p.lost(i, k); name != "" {
 				p.group(name, false, meaning, d)
 			} else {
 				d.Why = "the old rules let it pass, the new ones refuse it"
@@ -63,16 +62,21 @@ func (p *proof) group(name string, wider bool, meaning string, d Difference) {
 }
 
 // lost explains a packet that only the old rules let pass; "" if nothing does.
-func (p *proof) lost(c Conversation, k int) (name, meaning string) {
-	s, in := c.Steps[k], p.in.Intent
+func (p *proof) lost(i, k int) (name, meaning string) {
+	c, in := p.talk[i], p.in.Intent
+	s := c.Steps[k]
 	switch {
+	case s.Out == "lo" && !p.was[i][0]:
+		return "loopback that never begins", "The old rules refuse the first packet of this conversation of the machine with itself, and took later ones of it only because they had gone out before."
+	case s.Proto == packet.TCP && k > 0 && c.Steps[0].Flags == packet.SYN && !p.was[i][0]:
+		return "connection picked up in the middle", "The old rules refuse the segment that opens this connection, and took later ones only because connection tracking makes a connection of any ACK (nf_conntrack_tcp_loose)."
 	case s.Note == simultaneous:
 		return simultaneous, "A connection that both sides open at the same moment is refused: a SYN is taken for a new connection."
 	case s.Proto == packet.ICMP && (s.Type == 4 || s.Type == 5), s.Proto == packet.ICMPv6 && s.Type == 137:
 		return "redirect, source quench", "ICMP redirects and source quench about a known flow are refused: they cannot be told from forged ones, and no host should obey them."
 	case k == 0:
 		return "", ""
-	case s.Proto == packet.UDP && s.Out == "" && !p.named(s) && (uint64(s.DstPort) < in.Ports.Lo || uint64(s.DstPort) > in.Ports.Hi) && answers(c, k):
+	case s.Proto == packet.UDP && (s.Out == "" || s.Out == "lo") && !p.named(s) && (uint64(s.DstPort) < in.Ports.Lo || uint64(s.DstPort) > in.Ports.Hi) && answers(c, k):
 		return "answer to an odd port", fmt.Sprintf("UDP answers to ports outside of %d-%d are refused, but for the own port of a service that a rule names: a client that takes such a port itself (ntpd: 123) needs its peers named, e.g. ntp=10.0.0.3.", in.Ports.Lo, in.Ports.Hi)
 	case s.Proto == packet.UDP && s.In != "" && s.Out != "" && s.DstPort < 1024 && !p.named(s) && answers(c, k):
 		return "answer to an odd port behind", "UDP answers to ports below 1024 of machines behind this one are refused, but for the own port of a service that a rule names."
@@ -102,23 +106,32 @@ func answers(c Conversation, k int) bool {
 }
 
 // histories finds out which of the packets that only the new rules let pass
-// the old ones let pass, too, after others.
+// the old ones let pass, too, after others: first by a few conversations for
+// each, then by many for those that are left.
 func (p *proof) histories(ctx context.Context, wider []Difference) error {
-	var tries []Conversation
-	var of []int
-	for i, d := range wider {
-		for _, h := range p.before(d.step) {
-			tries, of = append(tries, Conversation{d.About, h}), append(of, i)
-		}
-	}
-	got, err := p.old.playAll(ctx, tries)
-	if err != nil {
-		return err
-	}
 	explained := make([]bool, len(wider))
-	for n, passed := range got {
-		if passed[len(passed)-1] {
-			explained[of[n]] = true
+	for _, most := range []int{few, many} {
+		var tries []Conversation
+		var of []int
+		for i, d := range wider {
+			if explained[i] || most == many && !isError(d.step.Packet) {
+				continue
+			}
+			for _, h := range p.before(d.step, most) {
+				if p.scene.astray(Conversation{Steps: h}) {
+					continue
+				}
+				tries, of = append(tries, Conversation{d.About, h}), append(of, i)
+			}
+		}
+		got, err := p.old.playAll(ctx, tries)
+		if err != nil {
+			return err
+		}
+		for n, passed := range got {
+			if passed[len(passed)-1] {
+				explained[of[n]] = true
+			}
 		}
 	}
 	for i, d := range wider {
@@ -133,15 +146,21 @@ func (p *proof) histories(ctx context.Context, wider []Difference) error {
 	return nil
 }
 
+// How many conversations an ICMP error is tried after.
+const (
+	few  = 8
+	many = 150
+)
+
 // before lists conversations that end in a packet, after which connection
 // tracking may take it for a part of them.
-func (p *proof) before(s Step) (out [][]Step) {
+func (p *proof) before(s Step, most int) (out [][]Step) {
 	switch s.Proto {
 	case packet.TCP:
 		return handshakes(s)
 	case packet.ICMP, packet.ICMPv6:
 		if isError(s.Packet) {
-			return p.quotes(s)
+			return p.quotes(s, most)
 		}
 		for ask, reply := range requests[s.Proto] {
 			if reply == s.Type {
@@ -180,107 +199,6 @@ func handshakes(s Step) [][]Step {
 		{at(syn, false, ack-1, 0), s},
 		{at(syn, true, seq-1, 0), s},
 	}
-}
-
-// quotes are conversations that an ICMP error can be about: such of the corpus
-// as went the other way from where it goes to, or from an address that no rule
-// asks for, which is then changed into that one; and some of our own.
-func (p *proof) quotes(s Step) (out [][]Step) {
-	for _, at := range p.passed()[wayOf(s)] {
-		if len(out) >= 16 {
-			break
-		}
-		c, sent := p.talk[at[0]], p.talk[at[0]].Steps[at[1]]
-		if sent.V6() != s.V6() || sent.Src != s.Dst && !once(sent.Src) {
-			continue
-		}
-		steps := slices.Clone(c.Steps[:at[1]+1])
-		for i := range steps {
-			steps[i].Packet = moved(steps[i].Packet, sent.Src, s.Dst)
-		}
-		last := steps[len(steps)-1]
-		if e, err := last.Error(s.Src, s.Type, s.Code, s.Rest); err == nil {
-			out = append(out, append(steps, last.telling(e)))
-		}
-	}
-	return append(out, p.made(s)...)
-}
-
-// moved is a packet with one address changed.
-func moved(p packet.Packet, from, to netip.Addr) packet.Packet {
-	if p.Src == from {
-		p.Src = to
-	}
-	if p.Dst == from {
-		p.Dst = to
-	}
-	return p
-}
-
-// way is what an error and the packets that it can be about have in common.
-type way struct {
-	in, out string
-	v6      bool
-}
-
-func wayOf(s Step) way { return way{s.In, s.Out, s.V6()} }
-
-// passed lists packets that the old rules let pass, one of each kind, by the
-// way of an error about them: conversation and step.
-func (p *proof) passed() map[way][][2]int {
-	if p.kinds != nil {
-		return p.kinds
-	}
-	type kind struct {
-		way
-		proto    uint8
-		src, dst uint16
-		from     netip.Addr
-	}
-	seen := map[kind]bool{}
-	p.kinds = map[way][][2]int{}
-	for i, c := range p.talk {
-		for k, s := range c.Steps {
-			if !p.was[i][k] || isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
-				continue
-			}
-			x := kind{wayOf(s.back(s.Packet)), s.Proto, s.SrcPort, s.DstPort, s.Src}
-			if x.src >= 32768 {
-				x.src = 0
-			}
-			if x.dst >= 32768 {
-				x.dst = 0
-			}
-			if once(s.Src) {
-				x.from = netip.Addr{}
-			}
-			if !seen[x] {
-				seen[x] = true
-				p.kinds[x.way] = append(p.kinds[x.way], [2]int{i, k})
-			}
-		}
-	}
-	return p.kinds
-}
-
-// made are flows of our own that the error may be about: a web page fetched or
-// served.
-func (p *proof) made(s Step) (out [][]Step) {
-	for _, port := range []uint16{80, 53, 22} {
-		for _, proto := range []uint8{packet.TCP, packet.UDP} {
-			q := packet.Packet{Src: s.Dst, Dst: s.Src, Proto: proto, SrcPort: 40000, DstPort: port, Flags: packet.SYN, Seq: seqA, Size: 60}
-			if !q.Src.IsValid() || q.Dst == (netip.Addr{}) {
-				continue
-			}
-			e, err := q.Error(s.Src, s.Type, s.Code, s.Rest)
-			if err != nil {
-				continue
-			}
-			ask := s.back(q)
-			out = append(out, []Step{ask, ask.telling(e)})
-		}
-	}
-	return out
 }
 
 // widening names why a packet that the old rules take only as part of a

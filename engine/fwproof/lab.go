@@ -48,8 +48,9 @@ type lab struct {
 // scene is what a lab needs besides rules.
 type scene struct {
 	devices []string
-	local   []netip.Addr // addresses of this machine
-	groups  []netip.Addr // multicast groups that it listens to
+	local   []netip.Addr        // addresses of this machine
+	mine    map[netip.Addr]bool // the same
+	groups  []netip.Addr        // multicast groups that it listens to
 }
 
 func openLab(ctx context.Context, s scene, side Side) (*lab, error) {

@@ -94,8 +94,8 @@ type proof struct {
 	talk  []Conversation
 	rep   *Report
 	old   *lab
-	aims  []aim            // of the old rules
-	kinds map[way][][2]int // see passed
+	aims  []aim             // of the old rules
+	kinds map[sort][][2]int // see passed
 	// the texts that are loaded
 	oldText, newText Side
 	// what passed without rules, through the old ones and through the new ones

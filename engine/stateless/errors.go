@@ -11,8 +11,9 @@ import (
 // devices have flows at all, only errors to those.
 func (x *expansion) related() {
 	var to [][]entry
+	all := true
 	if x.accept {
-		if to, x.err = x.j.toldTo(); x.err != nil {
+		if to, all, x.err = x.j.toldTo(); x.err != nil {
 			return
 		}
 	}
@@ -25,7 +26,7 @@ func (x *expansion) related() {
 			continue
 		}
 		which := conj{numbers(ruleset.Proto, k.proto), numbers(k.field, k.errors...)}
-		if len(chains) == 0 {
+		if all {
 			x.add(which...)
 			continue
 		}
@@ -40,65 +41,110 @@ func (x *expansion) related() {
 // toldTo lists whom an error can be told through the present base chain, in
 // two lists of which either will do: those who begin flows that the opposite
 // chain lets through backwards, and those to whom this one lets flows begin.
-// A list of nil is everybody.
-func (j *judge) toldTo() ([][]entry, error) {
+// all says that everybody is among them.
+func (j *judge) toldTo() (lists [][]entry, all bool, err error) {
 	if opposite[j.base.Hook] == "" {
-		return nil, nil
+		return nil, true, nil
 	}
-	var begun []entry
+	var begun, own []leaf
 	for _, p := range j.t.conv.base(j.t.Family, opposite[j.base.Hook]) {
 		ls, err := p.table.unfold(p.chain)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if p.chain.Priority < 0 && !slices.ContainsFunc(ls, func(l leaf) bool { return !l.accept }) {
 			continue
 		}
 		for _, l := range j.fitting(ls) {
-			when, sure, never := reversed(l.when.drop(ruleset.ICMPType, ruleset.ICMP6))
+			when, sure, never := reversed(l.when)
 			if !never && (l.accept || sure) && (p.table == j.t || !setsIn(when)) {
-				begun = place(begun, when, l.accept)
+				begun = append(begun, leaf{when, l.accept})
 			}
 		}
 	}
 	ls, err := j.t.unfold(j.base)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var own []entry
 	for _, l := range j.fitting(ls) {
-		own = place(own, l.when, l.accept)
-	}
-	out := [][]entry{prune(begun), prune(own)}
-	for _, list := range out {
-		if len(list) > 0 && list[0].yes && len(list[0].when) == 0 {
-			return nil, nil
+		if _, _, never := reversed(l.when); !never { // errors begin no flow
+			own = append(own, l)
 		}
 	}
-	return slices.DeleteFunc(out, func(l []entry) bool { return len(l) == 0 }), nil
+	for _, list := range [][]entry{j.places(begun), j.places(own)} {
+		if len(list) == 0 {
+			continue
+		}
+		if len(list[0].when) == 0 {
+			return nil, true, nil
+		}
+		lists = append(lists, list)
+	}
+	return lists, false, nil
 }
 
 func setsIn(c conj) bool {
 	return slices.ContainsFunc(c, func(m ruleset.Match) bool { return m.Set != "" })
 }
 
-// place keeps of a condition on a flow the devices and the place that an error
-// about it goes to. A refusal counts only if that is all that it asks.
-func place(out []entry, when conj, yes bool) []entry {
-	var kept conj
-	for _, m := range when {
-		switch m.Field {
-		case ruleset.IIf, ruleset.OIf, ruleset.DAddr, ruleset.NFProto:
-			kept = append(kept, m)
-		default:
-			if !yes {
-				return out
+// places keeps of conditions on flows the devices and the place that an error
+// about one goes to, without those where all such flows are refused before.
+func (j *judge) places(ls []leaf) (out []entry) {
+	var refused []leaf
+	for _, l := range ls {
+		if !l.accept {
+			refused = append(refused, l)
+			continue
+		}
+		at, _ := placeOf(l.when)
+		regions := []conj{at}
+		for _, d := range refused[:min(len(refused), 50)] {
+			if there, rest := placeOf(d.when); implies(l.when, rest) {
+				regions = j.outside(regions, there)
+			}
+		}
+		for _, c := range regions {
+			if e := (entry{c, true}); !slices.ContainsFunc(out, func(o entry) bool { return reflect.DeepEqual(o, e) }) {
+				out = append(out, e)
 			}
 		}
 	}
-	e := entry{kept, yes}
-	if slices.ContainsFunc(out, func(o entry) bool { return reflect.DeepEqual(o, e) }) {
-		return out
+	if slices.ContainsFunc(out, func(e entry) bool { return len(e.when) == 0 }) {
+		return []entry{{nil, true}}
 	}
-	return append(out, e)
+	return prune(out)
+}
+
+// placeOf parts a condition into where an error about a flow goes to and the
+// rest.
+func placeOf(when conj) (at, rest conj) {
+	for _, m := range when {
+		switch m.Field {
+		case ruleset.IIf, ruleset.OIf, ruleset.DAddr, ruleset.NFProto:
+			at = append(at, m)
+		default:
+			rest = append(rest, m)
+		}
+	}
+	return at, rest
+}
+
+// outside cuts a place out of regions. Where that cannot be written it stays,
+// so that an error too many passes.
+func (j *judge) outside(regions []conj, there conj) (out []conj) {
+	for _, r := range regions {
+		for _, m := range there {
+			m.Not = !m.Not
+			if m.Not && j.tool == ruleset.IPTables && slices.ContainsFunc(r, func(x ruleset.Match) bool { return x.Field == m.Field && x.Not }) {
+				return regions
+			}
+			if c, ok := r.and(m); ok {
+				out = append(out, c)
+			}
+		}
+	}
+	if len(out) > 64 {
+		return regions
+	}
+	return out
 }

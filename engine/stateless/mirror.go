@@ -199,7 +199,7 @@ func (w way) datagrams(when conj) (out []entry) {
 // services keeps those for which no peer is named; one that names none is cut
 // down to the named services.
 func (w way) narrow(c conj) (out []conj) {
-	if len(w.peers) == 0 || !w.local || c.has(ruleset.SAddr) {
+	if len(w.peers) == 0 || !w.local || c.has(ruleset.SAddr) || onLoopback(c) {
 		return []conj{c}
 	}
 	for _, p := range w.peers {
@@ -221,6 +221,12 @@ func (w way) narrow(c conj) (out []conj) {
 		}
 	}
 	return out
+}
+
+// onLoopback says whether packets come from this machine itself.
+func onLoopback(c conj) bool {
+	m := c.find(ruleset.IIf)
+	return m != nil && len(m.Words) == 1 && m.Words[0] == "lo"
 }
 
 // addrsOf lists a peer's addresses that a family has, one list for each of the

@@ -1,0 +1,129 @@
+package fwproof
+
+import (
+	"net/netip"
+	"slices"
+
+	"headroom/engine/packet"
+)
+
+// quotes are conversations that an ICMP error can be about: such of the corpus
+// as the old rules let pass, moved to the address that the error goes to and
+// the devices that it comes by, and some of our own. Whether the old rules let
+// the moved ones pass, too, the kernel tells.
+func (p *proof) quotes(s Step, most int) [][]Step {
+	var near, far [][]Step
+	for _, at := range p.passed()[sortOf(s)] {
+		c, sent := p.talk[at[0]], p.talk[at[0]].Steps[at[1]]
+		steps := slices.Clone(c.Steps[:at[1]+1])
+		for i := range steps {
+			forth := steps[i].In == sent.In && steps[i].Out == sent.Out
+			steps[i].Packet = moved(steps[i].Packet, sent.Src, s.Dst)
+			switch {
+			case s.Out == "lo":
+			case forth:
+				steps[i].In, steps[i].Out = s.Out, s.In
+			default:
+				steps[i].In, steps[i].Out = s.In, s.Out
+			}
+		}
+		last := steps[len(steps)-1]
+		e, err := last.Error(s.Src, s.Type, s.Code, s.Rest)
+		if err != nil {
+			continue
+		}
+		steps = append(steps, last.telling(e))
+		if sent.In == s.Out && sent.Out == s.In && (sent.Src == s.Dst || once(sent.Src)) {
+			near = append(near, steps)
+		} else {
+			far = append(far, steps)
+		}
+	}
+	all := append(near, far...)
+	return append(all[:min(len(all), most)], p.made(s)...)
+}
+
+// moved is a packet with one address changed.
+func moved(p packet.Packet, from, to netip.Addr) packet.Packet {
+	if p.Src == from {
+		p.Src = to
+	}
+	if p.Dst == from {
+		p.Dst = to
+	}
+	return p
+}
+
+// sort is what an error and the packets that it can be about have in common:
+// whether it comes in, goes out, or both, and the family.
+type sort struct {
+	in, out, loop, v6 bool
+}
+
+func sortOf(s Step) sort { return sort{s.In != "", s.Out != "", s.Out == "lo", s.V6()} }
+
+// passed lists packets that the old rules let pass, one of each kind, by the
+// sort of an error about them: conversation and step.
+func (p *proof) passed() map[sort][][2]int {
+	if p.kinds != nil {
+		return p.kinds
+	}
+	type kind struct {
+		sort
+		in, out  string
+		proto    uint8
+		src, dst uint16
+		from, to netip.Addr
+	}
+	seen := map[kind]bool{}
+	p.kinds = map[sort][][2]int{}
+	for i, c := range p.talk {
+		for k, s := range c.Steps {
+			if !p.was[i][k] || isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
+				continue
+			}
+			x := kind{sortOf(s.back(s.Packet)), s.In, s.Out, s.Proto, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
+			if !seen[x] {
+				seen[x] = true
+				p.kinds[x.sort] = append(p.kinds[x.sort], [2]int{i, k})
+			}
+		}
+	}
+	return p.kinds
+}
+
+// service is a port, or 0 for all those that clients take.
+func service(port uint16) uint16 {
+	if port >= 32768 {
+		return 0
+	}
+	return port
+}
+
+// fixed is an address, or none for all those that are used once.
+func fixed(a netip.Addr) netip.Addr {
+	if once(a) {
+		return netip.Addr{}
+	}
+	return a
+}
+
+// made are flows of our own that the error may be about: a web page fetched or
+// served.
+func (p *proof) made(s Step) (out [][]Step) {
+	for _, port := range []uint16{80, 53, 22} {
+		for _, proto := range []uint8{packet.TCP, packet.UDP} {
+			q := packet.Packet{Src: s.Dst, Dst: s.Src, Proto: proto, SrcPort: 40000, DstPort: port, Flags: packet.SYN, Seq: seqA, Size: 60}
+			if !q.Src.IsValid() || q.Dst == (netip.Addr{}) {
+				continue
+			}
+			e, err := q.Error(s.Src, s.Type, s.Code, s.Rest)
+			if err != nil {
+				continue
+			}
+			ask := s.back(q)
+			out = append(out, []Step{ask, ask.telling(e)})
+		}
+	}
+	return out
+}
