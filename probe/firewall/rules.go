@@ -137,17 +137,7 @@ var Live = &fact.Source[Rules]{
 // list any, or none listed any and some were not allowed to: what single ones
 // could not tell is in their dumps.
 func Read(ctx context.Context, r host.Reader) (Rules, error) {
-	var dumps []Dump
-	for _, l := range []struct {
-		family ruleset.Family
-		names  []string // the first that is there is asked
-	}{
-		{ruleset.IP, []string{"iptables-legacy-save"}}, {ruleset.IP6, []string{"ip6tables-legacy-save"}},
-		{ruleset.IP, []string{"iptables-nft-save", "iptables-save"}}, {ruleset.IP6, []string{"ip6tables-nft-save", "ip6tables-save"}},
-	} {
-		dumps = append(dumps, ask(ctx, r, l.family, l.names))
-	}
-	dumps = append(dumps, look(ctx, r, "", "nft", "-j", "list", "ruleset"), look(ctx, r, "", "ipset", "save"))
+	dumps := listAll(ctx, r)
 	oldPrograms(dumps)
 	absent, denied, told := 0, 0, 0
 	for i := range dumps {
@@ -171,6 +161,41 @@ func Read(ctx context.Context, r host.Reader) (Rules, error) {
 	}
 	return NewRules(slices.DeleteFunc(faithful(dumps), func(d Dump) bool { return d.Text == "" && d.Unknown == "" })), nil
 }
+
+// listAll asks every program, apart from those whose question would make the
+// kernel load a module that it does without: then there is nothing to list.
+func listAll(ctx context.Context, r host.Reader) (dumps []Dump) {
+	for _, l := range []struct {
+		family ruleset.Family
+		nft    bool
+		names  []string // the first that is there is asked
+	}{
+		{ruleset.IP, false, []string{"iptables-legacy-save"}}, {ruleset.IP6, false, []string{"ip6tables-legacy-save"}},
+		{ruleset.IP, true, []string{"iptables-nft-save", "iptables-save"}}, {ruleset.IP6, true, []string{"ip6tables-nft-save", "ip6tables-save"}},
+	} {
+		if l.nft && idle(r, "nf_tables") {
+			l.names = l.names[1:] // a plain name may be that of the old program
+			if n, err := r.ReadFile(tableNames[l.family]); err != nil || strings.TrimSpace(string(n)) == "" {
+				l.names = nil
+			}
+		}
+		dumps = append(dumps, ask(ctx, r, l.family, l.names))
+	}
+	for _, l := range []struct {
+		module string
+		argv   []string
+	}{{"nf_tables", []string{"nft", "-j", "list", "ruleset"}}, {"ip_set", []string{"ipset", "save"}}} {
+		if idle(r, l.module) {
+			dumps = append(dumps, Dump{Source: strings.Join(l.argv, " ")})
+			continue
+		}
+		dumps = append(dumps, look(ctx, r, "", l.argv...))
+	}
+	return dumps
+}
+
+// tableNames list the tables that iptables keeps by itself.
+var tableNames = map[ruleset.Family]string{ruleset.IP: "/proc/net/ip_tables_names", ruleset.IP6: "/proc/net/ip6_tables_names"}
 
 // oldPrograms drops the question for iptables-legacy-save where iptables-save is
 // of a time that knew no other.
@@ -234,18 +259,11 @@ func (d *Dump) without(r host.Reader) {
 	case strings.HasPrefix(d.Source, "ipset"), strings.Contains(d.Source, "-nft-save"), d.Source == "iptables-save --counters", d.Source == "ip6tables-save --counters":
 		d.Unknown = "" // nft lists its tables; rules that name a set say so themselves
 		return
-	case strings.HasPrefix(d.Source, "nft") && withoutNFT(r):
-		d.Unknown = ""
-		return
 	case strings.HasPrefix(d.Source, "nft"):
 		d.Unknown = "nft is not installed, so rules of nftables would not be seen: apt-get install nftables"
 		return
 	}
-	names := "/proc/net/ip_tables_names"
-	if d.Family == ruleset.IP6 {
-		names = "/proc/net/ip6_tables_names"
-	}
-	b, err := r.ReadFile(names)
+	b, err := r.ReadFile(tableNames[d.Family])
 	switch {
 	case err == nil && strings.TrimSpace(string(b)) == "", errors.Is(err, fail.ErrAbsent):
 		d.Unknown = ""
@@ -256,10 +274,10 @@ func (d *Dump) without(r host.Reader) {
 	}
 }
 
-// withoutNFT says whether the kernel has no nftables in use for certain: its
-// module is not loaded, and it is not built in.
-func withoutNFT(r host.Reader) bool {
-	if _, err := r.Stat("/sys/module/nf_tables"); !errors.Is(err, fail.ErrAbsent) {
+// idle says whether the kernel does without a part of it for certain: its module
+// is not loaded, and it is not built in.
+func idle(r host.Reader, module string) bool {
+	if _, err := r.Stat("/sys/module/" + module); !errors.Is(err, fail.ErrAbsent) {
 		return false
 	}
 	release, err := r.ReadFile("/proc/sys/kernel/osrelease")
@@ -267,5 +285,5 @@ func withoutNFT(r host.Reader) bool {
 		return false
 	}
 	builtin, err := r.ReadFile("/lib/modules/" + strings.TrimSpace(string(release)) + "/modules.builtin")
-	return err == nil && !strings.Contains(string(builtin), "nf_tables.ko")
+	return err == nil && !strings.Contains(string(builtin), "/"+module+".ko")
 }
