@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"headroom/unit"
 )
@@ -39,7 +41,10 @@ func lockoutText(raw []byte) (string, error) {
 	}
 	var ways, tools, points []string
 	for _, row := range r.Rows {
-		ways, tools, points = append(ways, row.Way), append(tools, row.Tool), append(points, row.Point)
+		ways, tools = append(ways, row.Way), append(tools, row.Tool)
+		if name, _, _ := strings.Cut(row.Point, ":"); strings.HasPrefix(name, "change.") {
+			points = append(points, name)
+		}
 	}
 	var rows [][]string
 	for _, w := range compacted(ways) {
@@ -51,8 +56,8 @@ func lockoutText(raw []byte) (string, error) {
 	rows = append(rows, count("all", func(int) bool { return true }))
 	return fmt.Sprintf("A machine in a namespace is given rules that let nobody in, by `headroom apply --confirm-within %s` on a terminal of its own. "+
 		"The apply is interrupted at one of %d named points, or while it waits to be confirmed; then somebody tries to come in from another namespace, and the rules are read. "+
-		"Open again %s after the interruption at the latest.\n\n", unit.Seconds(r.Within), len(compacted(points)), unit.Seconds(r.Slowest)) +
-		table([]string{"interrupted by", "runs", "of these while nobody could come in", "locked out for good", "rules neither old nor new"}, rows), nil
+		"Open again %s after the interruption at the latest.\n\n", time.Duration(r.Within*float64(time.Second)), len(compacted(points)), unit.Seconds(r.Slowest)) +
+		table([]string{"interrupted by", "runs", "of these while nobody could come in", "locked out for good", "rules not as before"}, rows), nil
 }
 
 func one(b bool) int {
