@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"headroom/engine/fwproof"
@@ -68,7 +69,7 @@ func main() {
 	only := flag.String("only", "", "numbers of rule sets, with commas: these instead of all")
 	out := flag.String("out", "-", "result file; - is standard output")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, sets(*from, *n, *only), *seed, *jobs, *flows, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

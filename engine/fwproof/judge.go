@@ -68,6 +68,8 @@ func (p *proof) lost(i, k int) (name, meaning string) {
 	switch {
 	case s.Out == "lo" && !p.was[i][0]:
 		return "loopback that never begins", "The old rules refuse the first packet of this conversation of the machine with itself, and took later ones of it only because they had gone out before."
+	case s.Out == "lo" && s.Cut:
+		return "fragments on the loopback", "What this machine sends to itself in fragments is not put together before the rules look, for it is untracked when it comes in: the loopback takes 64 kB at a time, so that nothing is cut there."
 	case s.Proto == packet.TCP && k > 0 && c.Steps[0].Flags == packet.SYN && !p.was[i][0]:
 		return "connection picked up in the middle", "The old rules refuse the segment that opens this connection, and took later ones only because connection tracking makes a connection of any ACK (nf_conntrack_tcp_loose)."
 	case s.Note == simultaneous:

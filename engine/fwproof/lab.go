@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -230,8 +231,33 @@ func (l *lab) load(ctx context.Context, side Side) error {
 // last is the highest number that a packet can have: IPv4 gives 16 bits.
 const last = 65535
 
-// seen are the numbers of the packets that passed a hook.
-type seen map[uint32]bool
+// seen are the lengths of the packets that passed a hook, by their numbers:
+// where a packet came in pieces, all of them have its number.
+type seen map[uint32][]int
+
+// all says whether all of a packet passed: it as a whole, or every piece.
+func (s seen) all(id uint32, step Step) bool {
+	lengths := s[id]
+	if !step.Cut {
+		return len(lengths) > 0
+	}
+	if slices.Contains(lengths, length(step.Packet)) {
+		return true
+	}
+	return !slices.ContainsFunc(step.pieces(), func(p packet.Packet) bool { return !slices.Contains(lengths, length(p)) })
+}
+
+// length is what the IP header says of a packet's length.
+func length(p packet.Packet) int {
+	b, err := p.Bytes()
+	if err != nil {
+		return 0
+	}
+	if p.V6() {
+		return len(b) - 40
+	}
+	return len(b)
+}
 
 // inject sends one packet, numbered.
 func (l *lab) inject(s Step, id uint32) error {
@@ -368,11 +394,13 @@ func (l *lab) read(ctx context.Context) (in, out seen, err error) {
 			into = in
 		}
 		for _, e := range o.Set.Elem {
-			var n uint32
-			if err := json.Unmarshal(e, &n); err != nil {
+			var pair struct {
+				Concat [2]uint32 `json:"concat"`
+			}
+			if err := json.Unmarshal(e, &pair); err != nil {
 				return nil, nil, fmt.Errorf("read what passed: element %s: %w", e, err)
 			}
-			into[n] = true
+			into[pair.Concat[0]] = append(into[pair.Concat[0]], int(pair.Concat[1]))
 		}
 	}
 	return in, out, nil

@@ -51,6 +51,9 @@ type Result struct {
 	// Gone are tables whose policy went into another one of Rulesets, so that
 	// they must go; as "FAMILY NAME".
 	Gone []string
+	// Same are tables of Rulesets that Partial left as they were, as
+	// "FAMILY NAME".
+	Same []string
 	// Refused are the rules that cannot do without connection tracking. With
 	// Partial what they need stays tracked; else Rulesets is empty if there
 	// are any.
@@ -125,6 +128,8 @@ type table struct {
 	// names are the chains made so far, by what they were made of.
 	names map[string]string
 	taken map[string]bool
+	// touched says that Partial altered it.
+	touched bool
 }
 
 func (t *table) chain(name string) *ruleset.Chain {

@@ -24,6 +24,7 @@ func (c *converter) untrack(only []Service) {
 				ch.Rules = append(rules, ch.Rules...)
 				continue
 			}
+			t.touched = true
 			t.out.Chains = append(t.out.Chains, &ruleset.Chain{Name: prefix + "untrack_" + hook, Hook: hook, Type: "filter", Priority: -300, Policy: ruleset.Accept, Rules: rules})
 		}
 		if len(only) > 0 {
@@ -92,6 +93,7 @@ func (c *converter) raw(t *table, hook string) *ruleset.Chain {
 		raw.begin("raw", "")
 		c.tables = append(c.tables, raw)
 	}
+	raw.touched = true
 	name := strings.ToUpper(hook)
 	for _, ch := range raw.out.Chains {
 		if ch.Name == name {

@@ -36,6 +36,11 @@ func (c *converter) partial() (*Result, error) {
 		}
 	}
 	c.untrack(services)
+	for _, t := range c.tables {
+		if !t.touched {
+			c.res.Same = append(c.res.Same, string(t.Family)+" "+t.Name)
+		}
+	}
 	return c.res, c.gather()
 }
 
@@ -69,6 +74,7 @@ func (t *table) beside(base, out *ruleset.Chain) error {
 		})
 	}
 	out.Rules = append(head, out.Rules...)
+	t.touched = true
 	return nil
 }
 

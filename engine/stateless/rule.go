@@ -229,9 +229,7 @@ func (x *expansion) invalid() {
 			ms[0].Not = true
 		}
 		for _, m := range ms {
-			for _, whole := range x.whole() {
-				x.add(append(whole, numbers(ruleset.Proto, tcp), m)...)
-			}
+			x.add(numbers(ruleset.Proto, tcp), m)
 		}
 	}
 	for _, k := range kindsOf(x.j.t.Family) {
@@ -243,22 +241,6 @@ func (x *expansion) invalid() {
 			x.strange(k)
 		}
 	}
-}
-
-// whole excepts later fragments before the packets are put together: of what
-// this machine sends to itself untracked they come in pieces, and the rules
-// would take their contents for flags.
-func (x *expansion) whole() []conj {
-	four := ruleset.Match{Field: ruleset.NFProto, Words: []string{"ipv4"}}
-	six := ruleset.Match{Field: ruleset.NFProto, Words: []string{"ipv6"}}
-	first := ruleset.Match{Field: ruleset.Fragment, Not: true}
-	switch {
-	case x.j.base.Hook != "prerouting" || x.j.t.Family == ruleset.IP6:
-		return []conj{nil}
-	case x.j.t.Family == ruleset.IP:
-		return []conj{{first}}
-	}
-	return []conj{{four, first}, {six}}
 }
 
 // strange does it with the ICMP types that no flow has, in a chain of its own

@@ -104,13 +104,14 @@ func told(rep *fwproof.Report, res *convert.Result) (out []string) {
 
 // steps replace the tables of the old rules.
 func (old oldRules) steps(res *convert.Result) (out change.Steps, err error) {
-	side, err := fwproof.Written(res.Rulesets)
+	altered := changed(res)
+	side, err := fwproof.Written(altered)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range side {
 		s := change.Rules{Tool: l.Tool, Content: l.Text, Boot: true}
-		for _, rs := range res.Rulesets {
+		for _, rs := range altered {
 			for _, t := range rs.Tables {
 				switch {
 				case rs.Tool == ruleset.NFT && l.Tool == "nft":
@@ -139,6 +140,20 @@ func (old oldRules) steps(res *convert.Result) (out change.Steps, err error) {
 		}
 	}
 	return out, nil
+}
+
+// changed are the converted rule sets without the tables that stay as they are.
+func changed(res *convert.Result) (out []*ruleset.Ruleset) {
+	for _, rs := range res.Rulesets {
+		one := *rs
+		one.Tables = slices.DeleteFunc(slices.Clone(rs.Tables), func(t *ruleset.Table) bool {
+			return slices.Contains(res.Same, string(t.Family)+" "+t.Name)
+		})
+		if len(one.Tables) > 0 {
+			out = append(out, &one)
+		}
+	}
+	return out
 }
 
 func base(f ruleset.Family) string {
