@@ -198,7 +198,7 @@ func (o Order) place() (*place, error) {
 		return onHost(o.To, o.Kind), nil
 	}
 	p := &place{}
-	if err := p.pair(o.V6); err != nil {
+	if err := p.pair(o.V6, o.Size); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (o Order) place() (*place, error) {
 // pair makes two namespaces joined by a polled wire; the far end drops and
 // counts in the driver, or in the device's own counters where the kernel has
 // no XDP.
-func (p *place) pair(v6 bool) error {
+func (p *place) pair(v6 bool, size int) error {
 	var ns [2]*netns.Namespace
 	for i := range ns {
 		n, err := netns.New()
@@ -219,7 +219,7 @@ func (p *place) pair(v6 bool) error {
 		p.closers = append(p.closers, n.Close)
 	}
 	w := netns.Between()
-	w.Poll = true
+	w.Poll, w.MTU = true, max(size, 1500)
 	if err := netns.Join(ns[0], ns[1], w); err != nil {
 		return err
 	}

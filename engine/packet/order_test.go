@@ -88,6 +88,16 @@ func TestMix(t *testing.T) {
 	}
 }
 
+func TestPacketsLongerThanAnEthernetFrame(t *testing.T) {
+	need.Have(t, "netns")
+	for _, size := range []int{1501, 3000, 9000, 65535} {
+		o := order(t, t.Context(), packet.Order{Kind: packet.Datagrams, Size: size, Count: 20})
+		if o.Packets != 20 || o.Arrived < 20 {
+			t.Errorf("%d bytes: %+v", size, o)
+		}
+	}
+}
+
 func TestInterruptedOrderTellsWhatWasSent(t *testing.T) {
 	need.Have(t, "netns")
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)

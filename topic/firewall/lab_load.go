@@ -3,6 +3,7 @@ package firewall
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"strconv"
@@ -63,30 +64,44 @@ func (p *place) load(ctx context.Context, r *row, set []netip.Addr) error {
 }
 
 // start runs a shell line inside, with file systems of its own, until it says
-// that it is ready; it ends with the place.
+// that it is ready. It ends with its standard input: with the place, or with
+// us, however we end.
 func (p *place) start(line string) error {
 	if _, err := host.FindProgram("xdp-filter"); err != nil {
 		return fail.Hint(err, "apt-get install xdp-tools")
 	}
-	r, w, err := os.Pipe()
+	in, hold, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("run a program inside: %w", err)
 	}
-	defer r.Close()
+	defer in.Close()
+	out, tell, err := os.Pipe()
+	if err != nil {
+		hold.Close()
+		return fmt.Errorf("run a program inside: %w", err)
+	}
+	defer out.Close()
 	err = p.far.Do(func() error {
-		x, err := host.Cmd{Argv: []string{"unshare", "--mount", "sh", "-c", line}, Output: w, Detach: true}.Start()
-		if err == nil {
-			p.closers = append(p.closers, func() { _ = x.Process.Kill(); _ = x.Wait() }) // it is told to end, whatever it says
+		x, err := host.Cmd{Argv: []string{"unshare", "--mount", "sh", "-c", line}, Stdin: in, Output: tell, Detach: true}.Start()
+		if err != nil {
+			hold.Close()
+			return err
 		}
-		return err
+		p.closers = append(p.closers, func() { hold.Close(); _ = x.Wait() }) // it was only to stay; what it says at the end is nothing to us
+		return nil
 	})
-	w.Close()
+	tell.Close()
 	if err != nil {
 		return err
 	}
+	return ready(out)
+}
+
+// ready reads until a program says that it is.
+func ready(out io.Reader) error {
 	said := ""
 	for b := make([]byte, 256); ; {
-		n, err := r.Read(b)
+		n, err := out.Read(b)
 		if said += string(b[:n]); strings.HasSuffix(said, "ready\n") {
 			return nil
 		}

@@ -227,7 +227,7 @@ func filterRows(most int) []*row {
 		{name: xdpDrop, doc: "An XDP program in the driver drops everything.", filter: &filter{packet.AtDriver, packet.Every}, onWire: true},
 		// Its maps live as long as this view of the file systems.
 		{name: xdpFilter, doc: "xdp-filter of xdp-tools drops the source.", set: 1, onWire: true,
-			runs: "mount -t bpf bpf /sys/fs/bpf && xdp-filter load -m native -f ipv4 DEVICE && xdp-filter ip -m src " + member(0).String() + " && echo ready && exec sleep 3600"},
+			runs: "mount -t bpf bpf /sys/fs/bpf && xdp-filter load -m native -f ipv4 DEVICE && xdp-filter ip -m src " + member(0).String() + " && echo ready && exec cat"},
 	}
 	for _, how := range []packet.Lookup{packet.Hash, packet.LPM, packet.Range} {
 		for _, n := range []int{1, 65_000, most} {

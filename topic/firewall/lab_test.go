@@ -263,6 +263,33 @@ func TestTrafficIsWhatTheRulesAreAbout(t *testing.T) {
 	}
 }
 
+func TestTrafficKnowsSets(t *testing.T) {
+	need.Have(t, "netns", "nft")
+	rs, err := understand(t.Context(), "sets", `table inet f {
+ set bad { type ipv4_addr; flags interval; elements = { 198.51.100.0/24, 192.0.2.7-192.0.2.9 }; }
+ set open { type inet_proto . inet_service; elements = { tcp . 22, udp . 53 }; }
+ chain in { type filter hook input priority filter; policy drop; ip saddr @bad drop; meta l4proto . th dport @open accept; }
+}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tr traffic
+	tr.add(rs)
+	bad, open := 0, 0
+	for _, p := range tr.mix(netip.MustParseAddr("10.99.0.2"), 100) {
+		switch {
+		case netip.MustParsePrefix("198.51.100.0/24").Contains(p.Src) || netip.MustParsePrefix("192.0.2.0/28").Contains(p.Src):
+			bad++
+		case p.Proto == packet.TCP && p.DstPort == 22 || p.Proto == packet.UDP && p.DstPort == 53:
+			open++
+		}
+	}
+	if bad < mixSize/4 || open < mixSize/4 {
+		t.Errorf("of %d packets %d are of the set of addresses, %d of that of ports", mixSize, bad, open)
+	}
+}
+
 func TestWhatTheLabConcludes(t *testing.T) {
 	r := &lab.Result{}
 	gain := func(arm string, center float64, v stats.Verdict, each float64) {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"headroom/engine/packet"
 	"headroom/engine/ruleset"
@@ -16,6 +18,7 @@ type traffic struct {
 	parts   []part
 	dsts    map[netip.Addr]bool // single addresses
 	devices map[string]int
+	sets    map[string]*ruleset.Set // of the table that is being read
 	rng     *rand.Rand
 }
 
@@ -34,6 +37,10 @@ func (t *traffic) add(rs *ruleset.Ruleset) {
 		if table.Family == ruleset.ARP || table.Family == ruleset.Bridge {
 			continue
 		}
+		t.sets = map[string]*ruleset.Set{}
+		for _, set := range table.Sets {
+			t.sets[set.Name] = set
+		}
 		for _, c := range table.Chains {
 			if c.Hook == "output" || c.Hook == "postrouting" {
 				continue // packets that come in never meet them
@@ -45,39 +52,62 @@ func (t *traffic) add(rs *ruleset.Ruleset) {
 	}
 }
 
+// variants is how many packets a rule with a set stands for: elements at random.
+const variants = 32
+
 // rule makes packets that a rule's matches hold for, as far as they are known.
 func (t *traffic) rule(r *ruleset.Rule) {
-	p := packet.Packet{Proto: packet.UDP, DstPort: uint16(1 + t.rng.IntN(65535))}
-	named := false
-	for _, m := range r.Matches {
-		if m.Not {
+	var one part
+	if r.Counter != nil {
+		one.weight = float64(r.Counter.Packets)
+	}
+	n := 1
+	if slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool { return m.Set != "" || len(m.Elements) > 0 }) {
+		n = variants
+	}
+	for range n {
+		p, ok := t.packet(r)
+		if !ok {
 			continue
 		}
-		named = t.match(&p, m) || named
-	}
-	if !named || p.Src.Is6() || p.Dst.Is6() {
-		return // it is about all packets, or about IPv6, which the wire's flood has none of
-	}
-	if p.Dst.IsValid() {
-		t.dsts[p.Dst] = true
-	}
-	w := 0.0
-	if r.Counter != nil {
-		w = float64(r.Counter.Packets)
-	}
-	one := part{packets: []packet.Packet{p}, weight: w}
-	if p.Proto == packet.TCP {
-		one.packets = nil
+		if p.Proto != packet.TCP {
+			one.packets = append(one.packets, p)
+			continue
+		}
 		for _, f := range tcpFlags {
 			p.Flags = f
 			one.packets = append(one.packets, p)
 		}
 	}
-	t.parts = append(t.parts, one)
+	if len(one.packets) > 0 {
+		t.parts = append(t.parts, one)
+	}
+}
+
+// packet makes one packet of a rule; false if the rule is about all packets, or
+// about IPv6, of which the flood has none.
+func (t *traffic) packet(r *ruleset.Rule) (packet.Packet, bool) {
+	p := packet.Packet{Proto: packet.UDP, DstPort: uint16(1 + t.rng.IntN(65535))}
+	named := false
+	for _, m := range r.Matches {
+		if !m.Not {
+			named = t.match(&p, m) || named
+		}
+	}
+	if !named || p.Src.Is6() || p.Dst.Is6() {
+		return p, false
+	}
+	if p.Dst.IsValid() {
+		t.dsts[p.Dst] = true
+	}
+	return p, true
 }
 
 // match puts one condition into the packet, and says whether it could.
 func (t *traffic) match(p *packet.Packet, m ruleset.Match) bool {
+	if m.Set != "" || len(m.Elements) > 0 {
+		return t.member(p, m)
+	}
 	switch {
 	case m.Field == ruleset.IIf && len(m.Words) > 0 && m.Words[0] != "lo":
 		t.devices[m.Words[0]]++
@@ -104,6 +134,78 @@ func (t *traffic) match(p *packet.Packet, m ruleset.Match) bool {
 		return true
 	}
 	return false
+}
+
+// member takes an element of a set, or of a list of tuples, into the packet.
+func (t *traffic) member(p *packet.Packet, m ruleset.Match) (could bool) {
+	elements, fields := m.Elements, m.Fields
+	if set := t.sets[m.Set]; set != nil {
+		elements = set.Elements
+	}
+	if len(fields) == 0 {
+		fields = []ruleset.Field{m.Field}
+	}
+	if len(elements) == 0 {
+		return false
+	}
+	parts := strings.Split(elements[t.rng.IntN(len(elements))].Text, " . ")
+	for i, f := range fields {
+		if i < len(parts) {
+			could = t.take(p, f, strings.TrimSpace(parts[i])) || could
+		}
+	}
+	return could
+}
+
+// take puts one value, as a set has it, into the packet.
+func (t *traffic) take(p *packet.Packet, f ruleset.Field, text string) bool {
+	first, last, _ := strings.Cut(text, "-")
+	switch f {
+	case ruleset.SAddr, ruleset.DAddr:
+		r, ok := span(first, last)
+		if !ok {
+			return false
+		}
+		if f == ruleset.SAddr {
+			p.Src = t.of(r)
+		} else if r.Lo == r.Hi && r.Lo.IsGlobalUnicast() {
+			p.Dst = r.Lo
+		}
+		return true
+	case ruleset.DPort, ruleset.Port:
+		n, err := strconv.ParseUint(first, 10, 16)
+		if err != nil {
+			return false
+		}
+		p.DstPort = uint16(n)
+		return true
+	case ruleset.Proto:
+		n, ok := map[string]uint8{"tcp": packet.TCP, "udp": packet.UDP, "icmp": packet.ICMP, "6": packet.TCP, "17": packet.UDP, "1": packet.ICMP}[text]
+		if ok {
+			p.Proto = n
+		}
+		return ok
+	}
+	return false
+}
+
+// span reads an address, a prefix, or a range's two ends.
+func span(first, last string) (r ruleset.AddrRange, ok bool) {
+	if p, err := netip.ParsePrefix(first); err == nil && last == "" {
+		lo := p.Masked().Addr()
+		if !lo.Is4() {
+			return ruleset.AddrRange{Lo: lo, Hi: lo}, true
+		}
+		b := lo.As4()
+		n := binary.BigEndian.Uint32(b[:]) | uint32(1<<(32-p.Bits())-1)
+		return ruleset.AddrRange{Lo: lo, Hi: netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))}, true
+	}
+	if last == "" {
+		last = first
+	}
+	lo, err1 := netip.ParseAddr(first)
+	hi, err2 := netip.ParseAddr(last)
+	return ruleset.AddrRange{Lo: lo, Hi: hi}, err1 == nil && err2 == nil && !hi.Less(lo)
 }
 
 // of is a random address of a range of IPv4, or the first of IPv6.
