@@ -46,6 +46,7 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"power-*.json", "Effects found at the budget that the tool proposes", honestyText},
 		section{"kill-points-*.json", "Apply and revert, interrupted at every named point", killText},
 		section{"lockout-*.json", "Firewall rules that lock everybody out, applied and interrupted", lockoutText},
+		section{"stateless-*.json", "`firewall.stateless`: rule sets by chance, old and new put to the same packets", statelessText},
 		section{"kill-trials-*.json", "Trials, interrupted at every named point", trialText},
 		section{"ingest-kill-*.json", "`ingest`, killed at random", ingestKillText},
 		section{"load-kill-*.json", "`load`, killed at every named point", loadKillText},

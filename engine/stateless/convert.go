@@ -156,7 +156,7 @@ func (c *converter) tracked() bool {
 	for _, t := range c.tables {
 		for _, ch := range t.Chains {
 			for _, r := range ch.Rules {
-				if conj(r.Matches).has(ruleset.CTState) {
+				if ch.Name != reassemble && conj(r.Matches).has(ruleset.CTState) {
 					return true
 				}
 			}

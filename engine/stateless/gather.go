@@ -11,6 +11,9 @@ import (
 // Name is the name of the nft tables that rules of iptables are written into.
 const Name = "headroom"
 
+// reassemble is the chain for whose sake the kernel puts fragments together.
+const reassemble = prefix + "reassemble"
+
 // untrack takes packets from connection tracking in both raw hooks: all, or
 // those of some services only.
 func (c *converter) untrack(only []Service) {
@@ -34,7 +37,7 @@ func (c *converter) untrack(only []Service) {
 		if tool == ruleset.IPTables {
 			home = c.filter(t)
 		}
-		home.out.Chains = append(home.out.Chains, &ruleset.Chain{Name: prefix + "reassemble", Rules: []*ruleset.Rule{{
+		home.out.Chains = append(home.out.Chains, &ruleset.Chain{Name: reassemble, Rules: []*ruleset.Rule{{
 			Matches: conj{{Field: ruleset.CTState, Words: []string{"untracked"}}}, Verdict: ruleset.Verdict{Kind: ruleset.Return},
 			Comment: "no packet comes here; for its sake fragments are put together before the rules look",
 		}}})

@@ -30,7 +30,7 @@ var statelessRecipe = &change.Recipe{
 		{Name: "rules", Doc: "files to convert instead of the rules in force, with commas: iptables-save, ip6tables-save, ipset save, nft (also --rules)", Eg: "/etc/iptables/rules.v4,/etc/iptables/rules.v6"},
 		{Name: "as", Doc: "what to write: nft or iptables; by itself nft, but iptables where rules have what only iptables has or another program keeps them", Eg: "nft"},
 		{Name: "partial", Doc: "yes: keep tracking for all but the local services that no rule needs it for", Eg: "yes"},
-		{Name: "dns", Doc: "the only name servers that this machine asks; answers over UDP are taken from them alone (also --dns)", Eg: "10.0.0.2,10.0.0.3"},
+		{Name: "dns", Doc: "the only name servers that this machine asks (also --dns). Where rules let UDP out to anybody, with dns, ntp or peers answers are taken from the named hosts alone", Eg: "10.0.0.2,10.0.0.3"},
 		{Name: "ntp", Doc: "the only time servers that it asks", Eg: "10.0.0.4"},
 		{Name: "peers", Doc: "the only hosts that it asks over other UDP ports, as PORT@ADDRESS", Eg: "514@10.0.0.5"},
 	},
