@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"headroom/engine/fwproof"
+	"headroom/engine/rulegen"
 	"headroom/engine/ruleset"
 	"headroom/engine/stateless"
-	"headroom/testkit/rulegen"
 )
 
 // result is what a run writes.

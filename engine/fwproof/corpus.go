@@ -17,6 +17,10 @@ var wellKnown = []uint16{22, 25, 53, 80, 123, 443, 500, 1023, 1024, 5353, 32767,
 func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene, out []Conversation) {
 	k := &maker{}
 	all := aims(rules)
+	if len(all) > mostRules {
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:mostRules]
+	}
 	s.devices = devices(all)
 	k.devices = slices.DeleteFunc(slices.Clone(s.devices), func(d string) bool { return d == other })
 	if len(k.devices) == 0 {
@@ -49,6 +53,9 @@ func (s *scene) astray(c Conversation) bool {
 		return st.In != "" && st.Out != "" && (s.mine[st.Dst] || s.mine[st.Src])
 	})
 }
+
+// mostRules is how many rules packets are made for at most.
+const mostRules = 3000
 
 // devices lists the devices that rules name, and one that none does.
 func devices(all []aim) []string {

@@ -2,6 +2,7 @@ package fwproof_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"strconv"
 	"strings"
@@ -10,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"headroom/engine/fwproof"
+	"headroom/engine/rulegen"
 	"headroom/engine/ruleset"
 	"headroom/engine/stateless"
 	"headroom/testkit/need"
-	"headroom/testkit/rulegen"
 )
 
 func parsed(t rapid.TB, tool, text string) []*ruleset.Ruleset {
@@ -38,7 +39,8 @@ func parsed(t rapid.TB, tool, text string) []*ruleset.Ruleset {
 }
 
 // A rule set that somebody may write keeps its policy when it is converted.
-// HEADROOM_RULESETS is how many are made; bench/stateless makes 1,000.
+// HEADROOM_RULESETS is how many are made, HEADROOM_FLOWS how many flows each
+// gets; scripts/bench stateless makes 1,000.
 func TestMadeRuleSets(t *testing.T) {
 	need.Have(t, "netns", "nft", "iptables")
 	n := 12
@@ -48,11 +50,10 @@ func TestMadeRuleSets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tried := 0
+	if err := flag.Set("rapid.checks", strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		if tried++; tried > n {
-			return
-		}
 		tool, text := rulegen.Set(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") })
 		old := parsed(t, tool, text)
 		res, err := stateless.Convert(old, stateless.Options{})
@@ -61,7 +62,7 @@ func TestMadeRuleSets(t *testing.T) {
 		}
 		rep, err := fwproof.Prove(context.Background(), fwproof.Input{
 			Old: old, Text: fwproof.Side{{Tool: tool, Text: text}}, New: res.Rulesets, Intent: fwproof.Intent{Ports: stateless.DefaultPorts},
-			Random: 100, Most: 800,
+			Random: 60, Most: flows(),
 		})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,11 +61,20 @@ func given(t *testing.T, path string) (rules []*ruleset.Ruleset, side fwproof.Si
 	return rules, side
 }
 
+// flows is how many flows are tried on each rule set: HEADROOM_FLOWS, or few
+// enough for everyday. 3000 are what a plan tries.
+func flows() int {
+	if n, err := strconv.Atoi(os.Getenv("HEADROOM_FLOWS")); err == nil {
+		return n
+	}
+	return 500
+}
+
 func TestTestdata(t *testing.T) {
 	need.Have(t, "netns", "nft", "iptables", "ipset")
 	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	if err != nil || len(files) < 60 {
+		t.Fatal(len(files), err)
 	}
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
@@ -96,7 +106,7 @@ func TestTestdata(t *testing.T) {
 					t.Log(x.Tool + ":\n" + x.Text)
 				}
 			}
-			rep, err := fwproof.Prove(t.Context(), fwproof.Input{Old: rules, Text: side, New: res.Rulesets, Intent: fwproof.Intent{Ports: stateless.DefaultPorts}})
+			rep, err := fwproof.Prove(t.Context(), fwproof.Input{Old: rules, Text: side, New: res.Rulesets, Intent: fwproof.Intent{Ports: stateless.DefaultPorts}, Most: flows()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -62,6 +62,9 @@ func (j *judge) toldTo() (lists [][]entry, all bool, err error) {
 			}
 		}
 	}
+	if list := j.places(begun); len(list) > 0 && len(list[0].when) == 0 {
+		return nil, true, nil
+	}
 	ls, err := j.t.unfold(j.base)
 	if err != nil {
 		return nil, false, err
