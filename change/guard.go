@@ -30,19 +30,22 @@ const (
 	guardTry     = 2 * time.Minute  // how long the guard tries to reach what it must take back
 )
 
-// guard is the parent's end of the guarding process; nil if none was asked for.
-type guard struct{ alive *os.File }
+// guards are the parent's ends of the guarding processes; none if none was
+// asked for.
+type guards []*os.File
 
-// release lets the guard know that this process has no more to say.
-func (g *guard) release() {
-	if g != nil {
-		_ = g.alive.Close()
+// release lets the guards know that this process has no more to say.
+func (g guards) release() {
+	for _, alive := range g {
+		_ = alive.Close()
 	}
 }
 
 // arm starts the process that takes the change back unless it is confirmed,
-// and returns when it stands by: before the first step.
-func (r *run) arm(ctx context.Context) (*guard, error) {
+// and returns when it stands by: before the first step. Of a change that may
+// cut off there are two, so that one can die; whoever comes second finds all
+// done.
+func (r *run) arm(ctx context.Context) (guards, error) {
 	if r.o.ConfirmWithin <= 0 {
 		return nil, nil
 	}
@@ -57,11 +60,24 @@ func (r *run) arm(ctx context.Context) (*guard, error) {
 			r.o.say("the guard could not be made a service of systemd, so it is a process of its own: %v", err)
 		}
 	}
-	return r.armChild(ctx, c)
+	n := 1
+	if r.plan.CutsOff() {
+		n = 2
+	}
+	var out guards
+	for range n {
+		alive, err := r.armChild(ctx, c)
+		if err != nil {
+			out.release()
+			return nil, err
+		}
+		out = append(out, alive)
+	}
+	return out, nil
 }
 
-// armChild is arm where the guard is a detached child.
-func (r *run) armChild(ctx context.Context, c host.Cmd) (*guard, error) {
+// armChild starts a guard that is a detached child.
+func (r *run) armChild(ctx context.Context, c host.Cmd) (alive *os.File, err error) {
 	aliveR, aliveW, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the guard: %w", err)
@@ -83,7 +99,7 @@ func (r *run) armChild(ctx context.Context, c host.Cmd) (*guard, error) {
 		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), aliveW.Close())
 	}
 	crash.At("change.guard-armed")
-	return &guard{aliveW}, nil
+	return aliveW, nil
 }
 
 func (r *run) guardCmd() (host.Cmd, error) {

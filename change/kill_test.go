@@ -468,7 +468,9 @@ func guardGone(e Entry) bool {
 	for _, r := range e.Records {
 		if r.Type == recArmed {
 			b, err := os.ReadFile("/proc/" + strings.TrimPrefix(r.Note, "process ") + "/stat")
-			return err != nil || strings.Contains(string(b), ") Z ")
+			if err == nil && !strings.Contains(string(b), ") Z ") {
+				return false
+			}
 		}
 	}
 	return true

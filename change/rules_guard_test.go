@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,6 +127,7 @@ func TestRulesGuard(t *testing.T) {
 	prog := build(t)
 	for name, f := range map[string]func(*testing.T, string){
 		"locked out":            rulesLockedOut,
+		"guard killed":          rulesGuardKilled,
 		"new connection":        rulesNewConnection,
 		"old connection":        rulesOldConnection,
 		"own connection":        rulesOwnConnection,
@@ -161,6 +163,33 @@ func rulesLockedOut(t *testing.T, prog string) {
 	s.reachable()
 	if !maps.Equal(s.state(), before) {
 		t.Errorf("after the guard: %q", s.state())
+	}
+}
+
+// Two processes stand by: the death of either loses nothing.
+func rulesGuardKilled(t *testing.T, prog string) {
+	for victim := range 2 {
+		s := newSite(t, prog, nftShut, "KILL_CONFIRM=1500ms")
+		before := s.state()
+		if out, code, _ := s.do("", 0, "apply"); code != 0 {
+			t.Fatalf("apply: %s", out)
+		}
+		var armed []int
+		for _, r := range list(t, s.journal())[0].Records {
+			if r.Type == recArmed {
+				pid, err := strconv.Atoi(strings.TrimPrefix(r.Note, "process "))
+				must(t, err)
+				armed = append(armed, pid)
+			}
+		}
+		if len(armed) != 2 {
+			t.Fatalf("guards: %v", armed)
+		}
+		must(t, syscall.Kill(armed[victim], syscall.SIGKILL))
+		awaitPhase(t, s.stage, Reverted)
+		if !maps.Equal(s.state(), before) {
+			t.Errorf("after the guard: %q", s.state())
+		}
 	}
 }
 
