@@ -47,6 +47,7 @@ func (j *judge) toldTo() (lists [][]entry, all bool, err error) {
 		return nil, true, nil
 	}
 	var begun, own []leaf
+	judged := false // some chain decides on what goes the other way
 	for _, p := range j.t.conv.base(j.t.Family, opposite[j.base.Hook]) {
 		ls, err := p.table.unfold(p.chain)
 		if err != nil {
@@ -55,12 +56,16 @@ func (j *judge) toldTo() (lists [][]entry, all bool, err error) {
 		if p.chain.Priority < 0 && !slices.ContainsFunc(ls, func(l leaf) bool { return !l.accept }) {
 			continue
 		}
+		judged = true
 		for _, l := range j.fitting(ls) {
 			when, sure, never := reversed(l.when)
 			if !never && (l.accept || sure) && (p.table == j.t || !setsIn(when)) {
 				begun = append(begun, leaf{when, l.accept})
 			}
 		}
+	}
+	if !judged {
+		return nil, true, nil
 	}
 	if list := j.places(begun); len(list) > 0 && len(list[0].when) == 0 {
 		return nil, true, nil

@@ -135,11 +135,13 @@ func (x *expansion) established() {
 // if ESTABLISHED was asked for, too.
 func (x *expansion) fresh(also bool) {
 	cs := opening
-	if also {
+	switch {
+	case x.j.seen && !x.accept:
+		cs = beginning
+	case also && x.accept:
 		cs = forward
-		if !x.accept {
-			cs = append(slices.Clone(forward), answering...)
-		}
+	case also:
+		cs = append(slices.Clone(forward), answering...)
 	}
 	if x.when.allows(tcp) {
 		for _, m := range segments(x.j.tool, cs) {
