@@ -29,7 +29,8 @@ type Input struct {
 	Text   Side
 	Intent Intent
 	// Random is how many flows are mixed at random on top; Most is how many
-	// flows are tried at most (each is several packets). 0 is 400 and 3000.
+	// flows are tried at most (each is several packets). 0 is 400 and 3000,
+	// fewer where there are more than 2000 rules.
 	Random, Most int
 	Seed         uint64
 }
@@ -73,6 +74,9 @@ func Prove(ctx context.Context, in Input) (*Report, error) {
 	}
 	if in.Most == 0 {
 		in.Most = 3000
+		if n := count(in.Old); n > longList { // each packet is put to each rule
+			in.Most = max(300, in.Most*longList/n)
+		}
 	}
 	scene, talk := corpus(append(slices.Clone(in.Old), in.New...), in.Random, in.Most, rand.New(rand.NewPCG(in.Seed, 1)))
 	p := &proof{in: in, scene: scene, talk: talk, rep: &Report{Conversations: len(talk)}, aims: aims(in.Old)}
@@ -86,6 +90,20 @@ func Prove(ctx context.Context, in Input) (*Report, error) {
 		return nil, fmt.Errorf("prove rules: %w", err)
 	}
 	return p.rep, nil
+}
+
+// longList is how many rules get as many packets as any.
+const longList = 2000
+
+func count(all []*ruleset.Ruleset) (n int) {
+	for _, rs := range all {
+		for _, t := range rs.Tables {
+			for _, c := range t.Chains {
+				n += len(c.Rules)
+			}
+		}
+	}
+	return n
 }
 
 type proof struct {
