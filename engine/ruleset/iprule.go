@@ -55,6 +55,7 @@ type lineParser struct {
 // parts fills a rule from the words behind the chain's name.
 func (p *ipParser) parts(r *Rule, words []word) error {
 	l := &lineParser{p: p, rule: r, words: words}
+	r.Matches = make([]Match, 0, 4) // of most rules: growing would copy
 	for l.i < len(l.words) {
 		if err := l.next(); err != nil {
 			return err
@@ -65,6 +66,9 @@ func (p *ipParser) parts(r *Rule, words []word) error {
 	}
 	if l.target != nil {
 		l.p.verdict(r, l.target, l.jump)
+	}
+	if len(r.Matches) == 0 {
+		r.Matches = nil
 	}
 	return nil
 }

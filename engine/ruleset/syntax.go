@@ -32,6 +32,7 @@ func (w word) not() bool { return !w.quoted && w.text == "!" }
 // spaces; a backslash takes the next character as it is. bad is the column of a
 // quote that does not end, else 0.
 func split(line string) (words []word, bad int) {
+	words = make([]word, 0, 20)
 	for i := 0; i < len(line); {
 		switch line[i] {
 		case ' ', '\t', '\r':
