@@ -47,12 +47,15 @@ func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene
 }
 
 // astray says whether a packet that shall go through the machine comes from
-// or goes to one of its own addresses, because other rules made them that.
+// or goes to an address that is the machine's own there.
 func (s *scene) astray(c Conversation) bool {
 	return slices.ContainsFunc(c.Steps, func(st Step) bool {
-		return st.In != "" && st.Out != "" && (s.mine[st.Dst] || s.mine[st.Src])
+		return st.through() && (s.routed[st.Dst] || s.routed[st.Src])
 	})
 }
+
+// through says whether a packet goes through the machine.
+func (s Step) through() bool { return s.In != "" && s.Out != "" }
 
 // mostRules is how many rules packets are made for at most.
 const mostRules = 3000
@@ -223,11 +226,14 @@ func (s *scene) addresses(all []Conversation) {
 			}
 		}
 	}
-	s.mine = local
 	for a := range local {
 		s.local = append(s.local, a)
 	}
 	for a := range groups {
 		s.groups = append(s.groups, a)
 	}
+	s.routed = map[netip.Addr]bool{here4: true, here6: true}
+	s.apart = slices.ContainsFunc(all, func(c Conversation) bool {
+		return slices.ContainsFunc(c.Steps, func(st Step) bool { return st.through() && (local[st.Dst] || local[st.Src]) })
+	})
 }

@@ -151,7 +151,7 @@ func (p *proof) histories(ctx context.Context, wider []Difference) error {
 // How many conversations an ICMP error is tried after.
 const (
 	few  = 8
-	many = 150
+	many = 400
 )
 
 // before lists conversations that end in a packet, after which connection

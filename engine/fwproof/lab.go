@@ -49,9 +49,13 @@ type lab struct {
 // scene is what a lab needs besides rules.
 type scene struct {
 	devices []string
-	local   []netip.Addr        // addresses of this machine
-	mine    map[netip.Addr]bool // the same
-	groups  []netip.Addr        // multicast groups that it listens to
+	local   []netip.Addr // addresses of this machine
+	// routed are those that it has where packets go through it, and apart says
+	// that this must be another namespace: one rule's own address is another's
+	// that is routed.
+	routed map[netip.Addr]bool
+	apart  bool
+	groups []netip.Addr // multicast groups that it listens to
 }
 
 func openLab(ctx context.Context, s scene, side Side) (*lab, error) {

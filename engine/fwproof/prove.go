@@ -111,7 +111,7 @@ type proof struct {
 	scene scene
 	talk  []Conversation
 	rep   *Report
-	old   *lab
+	old   *machine
 	aims  []aim             // of the old rules
 	kinds map[sort][][2]int // see passed
 	// the texts that are loaded
@@ -151,7 +151,7 @@ const closed = "table inet closed { chain i { type filter hook input priority 0;
 
 func (p *proof) run(ctx context.Context) error {
 	sides := []Side{nil, {{"nft", closed}}, p.oldText, p.newText}
-	labs, got, errs := make([]*lab, len(sides)), make([][][]bool, len(sides)), make([]error, len(sides))
+	labs, got, errs := make([]*machine, len(sides)), make([][][]bool, len(sides)), make([]error, len(sides))
 	defer func() {
 		for _, l := range labs {
 			if l != nil {
@@ -162,7 +162,7 @@ func (p *proof) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i, s := range sides {
 		wg.Go(func() {
-			if labs[i], errs[i] = openLab(ctx, p.scene, s); errs[i] == nil {
+			if labs[i], errs[i] = openMachine(ctx, p.scene, s); errs[i] == nil {
 				got[i], errs[i] = labs[i].playAll(ctx, p.talk)
 			}
 		})

@@ -33,7 +33,7 @@ func (p *proof) quotes(s Step, most int) [][]Step {
 			continue
 		}
 		steps = append(steps, last.telling(e))
-		if sent.In == s.Out && sent.Out == s.In && (sent.Src == s.Dst || once(sent.Src)) {
+		if sent.Src == s.Dst || once(sent.Src) {
 			near = append(near, steps)
 		} else {
 			far = append(far, steps)
@@ -70,8 +70,8 @@ func (p *proof) passed() map[sort][][2]int {
 	}
 	type kind struct {
 		sort
-		in, out  string
 		proto    uint8
+		typ      uint8
 		src, dst uint16
 		from, to netip.Addr
 	}
@@ -82,7 +82,7 @@ func (p *proof) passed() map[sort][][2]int {
 			if !p.was[i][k] || isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
 				continue
 			}
-			x := kind{sortOf(s.back(s.Packet)), s.In, s.Out, s.Proto, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
+			x := kind{sortOf(s.back(s.Packet)), s.Proto, s.Type, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
 			if !seen[x] {
 				seen[x] = true
 				p.kinds[x.sort] = append(p.kinds[x.sort], [2]int{i, k})

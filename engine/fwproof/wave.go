@@ -94,6 +94,61 @@ func (l *lab) playAll(ctx context.Context, all []Conversation) ([][]bool, error)
 	return r.passed, r.collect(ctx)
 }
 
+// machine is a rule set in one namespace, or in two: one for the packets that
+// are the machine's own, and one for those that go through it.
+type machine struct{ own, through *lab }
+
+func openMachine(ctx context.Context, s scene, side Side) (*machine, error) {
+	own, err := openLab(ctx, s, side)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{own, own}
+	if s.apart {
+		s.local, s.groups = []netip.Addr{here4, here6}, nil
+		if m.through, err = openLab(ctx, s, side); err != nil {
+			own.Close()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Close gives all up.
+func (m *machine) Close() {
+	m.own.Close()
+	if m.through != m.own {
+		m.through.Close()
+	}
+}
+
+// playAll plays each conversation where it belongs.
+func (m *machine) playAll(ctx context.Context, all []Conversation) ([][]bool, error) {
+	if m.own == m.through {
+		return m.own.playAll(ctx, all)
+	}
+	var parts [2][]Conversation
+	var at [2][]int
+	for i, c := range all {
+		n := 0
+		if slices.ContainsFunc(c.Steps, Step.through) {
+			n = 1
+		}
+		parts[n], at[n] = append(parts[n], c), append(at[n], i)
+	}
+	out := make([][]bool, len(all))
+	for n, l := range []*lab{m.own, m.through} {
+		got, err := l.playAll(ctx, parts[n])
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range at[n] {
+			out[i] = got[k]
+		}
+	}
+	return out, nil
+}
+
 // recital is one playing of many conversations.
 type recital struct {
 	lab    *lab
