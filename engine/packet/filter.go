@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -72,6 +73,9 @@ func Attach(n *netns.Namespace, device string, at Hook, how Lookup, spans []Span
 }
 
 func (f *Filter) open(n *netns.Namespace, d netns.Device, at Hook, how Lookup, spans []Span) (err error) {
+	if err := rlimit.RemoveMemlock(); err != nil { // of kernels before 5.11, where maps count as locked memory
+		return err
+	}
 	f.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "headroom_count", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	if err != nil {
 		return fmt.Errorf("make the map of counts: %w", err)
