@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -103,8 +104,18 @@ func (m *machine) guard() *host.Cmd {
 	if m.db != "" {
 		g.Env = append(g.Env, "HEADROOM_DB="+m.db)
 	}
+	// It works in another folder.
+	if d := os.Getenv("HEADROOM_STATE"); d != "" {
+		if abs, err := filepath.Abs(d); err == nil {
+			g.Env = append(g.Env, "HEADROOM_STATE="+abs)
+		}
+	}
 	if m.root != "" {
-		g.Argv = append(g.Argv, "--root", m.root)
+		root := m.root
+		if abs, err := filepath.Abs(root); err == nil {
+			root = abs
+		}
+		g.Argv = append(g.Argv, "--root", root)
 	}
 	return g
 }

@@ -200,7 +200,11 @@ func (s *site) command(env []string, args ...string) *exec.Cmd {
 // run runs the program to its end.
 func (s *site) run(args ...string) (out string, code int) {
 	s.t.Helper()
-	c := s.command(nil, args...)
+	return s.end(s.command(nil, args...))
+}
+
+func (s *site) end(c *exec.Cmd) (out string, code int) {
+	s.t.Helper()
 	var buf bytes.Buffer
 	c.Stdout, c.Stderr = &buf, &buf
 	c.WaitDelay = time.Second
