@@ -67,7 +67,7 @@ func flows() int {
 	if n, err := strconv.Atoi(os.Getenv("HEADROOM_FLOWS")); err == nil {
 		return n
 	}
-	return 500
+	return 200
 }
 
 func TestTestdata(t *testing.T) {
