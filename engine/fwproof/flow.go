@@ -22,7 +22,6 @@ type maker struct {
 	sets    []*ruleset.Set
 	devices []string // without lo
 	n       uint32
-	ports   []uint16 // that any rule names
 }
 
 // other is a device that no rule names.

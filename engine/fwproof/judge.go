@@ -20,7 +20,6 @@ type Intent struct {
 
 func (p *proof) judge(ctx context.Context) error {
 	var wider []Difference
-	var at []int
 	for i, c := range p.talk {
 		for k, s := range c.Steps {
 			if !p.free[i][k] {
@@ -38,7 +37,7 @@ func (p *proof) judge(ctx context.Context) error {
 				d.Before = append(d.Before, b.String())
 			}
 			if is {
-				wider, at = append(wider, d), append(at, i)
+				wider = append(wider, d)
 				continue
 			}
 			if name, meaning := p.lost(i, k); name != "" {

@@ -1,7 +1,6 @@
 package stateless
 
 import (
-	"net/netip"
 	"slices"
 
 	"go4.org/netipx"
@@ -253,5 +252,3 @@ func numbers(f ruleset.Field, ns ...uint64) ruleset.Match {
 	}
 	return m
 }
-
-func oneAddr(a netip.Addr) ruleset.AddrRange { return ruleset.AddrRange{Lo: a, Hi: a} }
