@@ -172,7 +172,7 @@ func (p *packing) slice(ctx context.Context, list []numbered) error {
 	}
 	if p.rows > 0 {
 		p.out.end()
-		if _, err := p.tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(p.out.buf),
+		if err := copyIn(ctx, p.tx.Conn().PgConn(), bytes.NewReader(p.out.buf),
 			"copy headroom.store_raw (series, at, n, times, vals) from stdin with (format binary)"); err != nil {
 			return fmt.Errorf("store packed hours: %w", err)
 		}
@@ -238,7 +238,7 @@ func (p *packing) finish(ctx context.Context) error {
 		return err
 	}
 	if len(p.carry) > 0 {
-		if _, err := p.tx.Conn().PgConn().CopyFrom(ctx, new(hotRows).rows(p.seq, fillFrom(p.carry)), hotCopy(1-p.hot)); err != nil {
+		if err := copyIn(ctx, p.tx.Conn().PgConn(), new(hotRows).rows(p.seq, fillFrom(p.carry)), hotCopy(1-p.hot)); err != nil {
 			return fmt.Errorf("keep the present hour's points: %w", err)
 		}
 	}

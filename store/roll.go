@@ -116,7 +116,7 @@ func (r *roller) store(ctx context.Context, tx pgx.Tx) error {
 			continue
 		}
 		t.o.end()
-		if _, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(t.o.buf), t.sql); err != nil {
+		if err := copyIn(ctx, tx.Conn().PgConn(), bytes.NewReader(t.o.buf), t.sql); err != nil {
 			return fmt.Errorf("store %s: %w", []string{"minutes", "hours", "days"}[i], err)
 		}
 	}

@@ -249,7 +249,7 @@ func (x *reach) takes(r metric.Row) error {
 // put copies the points into the hot table and notes the batches.
 func (s *Store) put(ctx context.Context, tx pgx.Tx, w *work, fresh []*metric.Batch) error {
 	if w.points > 0 {
-		if _, err := tx.Conn().PgConn().CopyFrom(ctx, s.out.rows(s.seq+1, w.fill()), hotCopy(s.hot)); err != nil {
+		if err := copyIn(ctx, tx.Conn().PgConn(), s.out.rows(s.seq+1, w.fill()), hotCopy(s.hot)); err != nil {
 			return err
 		}
 	}
