@@ -101,7 +101,7 @@ func crashing(t *testing.T) string {
 func newSite(t *testing.T, prog string, f filter) *site {
 	t.Helper()
 	need.Have(t, "root", "netns", "nft", "iptables")
-	s := &site{t: t, prog: prog, dir: t.TempDir(), filter: f, local: host.Open(host.Options{})}
+	s := &site{t: t, prog: prog, dir: ownFolder(t), filter: f, local: host.Open(host.Options{})}
 	for _, ns := range []**netns.Namespace{&s.near, &s.far} {
 		made, err := netns.New()
 		s.must(err)
@@ -118,6 +118,18 @@ func newSite(t *testing.T, prog string, f filter) *site {
 	s.plan = filepath.Join(s.dir, "plan.json")
 	s.must(s.near.Do(s.makePlan))
 	return s
+}
+
+// ownFolder is removed at the end, as soon as no guard writes into it any more.
+func ownFolder(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "hr-lockout-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		need.Eventually(t, 30*time.Second, "nobody writes into "+dir, func() bool { return os.RemoveAll(dir) == nil })
+	})
+	return dir
 }
 
 func (s *site) must(err error) {
