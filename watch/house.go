@@ -161,6 +161,10 @@ func (h *house) open(ctx context.Context) (*store.Store, error) {
 			h.mu.Lock()
 			h.server = s
 			h.mu.Unlock()
+		} else if !h.server.Running() { // it died before the store could be opened
+			if err := h.server.Restart(ctx); err != nil {
+				return nil, err
+			}
 		}
 		dsn = h.server.DSN()
 	}
