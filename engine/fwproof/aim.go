@@ -206,7 +206,7 @@ func setNamed(sets []*ruleset.Set, name string) []ruleset.Element {
 func setAddrs(sets []*ruleset.Set, name string) (out []ruleset.AddrRange) {
 	for _, e := range setNamed(sets, name) {
 		text, _, _ := strings.Cut(strings.ReplaceAll(e.Text, " . ", ","), ",")
-		if r, ok := addrRange(strings.TrimSpace(text)); ok {
+		if r, ok := ruleset.ParseAddrRange(strings.TrimSpace(text)); ok {
 			out = append(out, r)
 		}
 	}

@@ -10,6 +10,21 @@ import (
 	"go4.org/netipx"
 )
 
+// ParseAddrRange reads an address, a prefix, or two addresses with a dash
+// between; false says that it is none of them. The order of two is not judged.
+func ParseAddrRange(s string) (AddrRange, bool) {
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return PrefixRange(p), true
+	}
+	lo, hi, isRange := strings.Cut(s, "-")
+	a, err := netip.ParseAddr(lo)
+	b := a
+	if err == nil && isRange {
+		b, err = netip.ParseAddr(hi)
+	}
+	return AddrRange{Lo: a, Hi: b}, err == nil
+}
+
 // PrefixRange is the range of a prefix.
 func PrefixRange(p netip.Prefix) AddrRange {
 	p = p.Masked()

@@ -1,7 +1,6 @@
 package stateless
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,7 +80,7 @@ func value(f ruleset.Field, text string) (ruleset.Match, bool) {
 		m.Words = []string{strings.Trim(text, `"`)}
 		return m, true
 	case ruleset.SAddr, ruleset.DAddr:
-		r, ok := addrRange(text)
+		r, ok := ruleset.ParseAddrRange(text)
 		m.Addrs = []ruleset.AddrRange{r}
 		return m, ok
 	case ruleset.Proto, ruleset.SPort, ruleset.DPort, ruleset.ICMPType, ruleset.ICMP6, ruleset.Mark:
@@ -109,17 +108,4 @@ func number(f ruleset.Field, s string) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(s, 0, 32)
 	return n, err == nil
-}
-
-func addrRange(s string) (ruleset.AddrRange, bool) {
-	if p, err := netip.ParsePrefix(s); err == nil {
-		return ruleset.PrefixRange(p), true
-	}
-	lo, hi, isRange := strings.Cut(s, "-")
-	a, err := netip.ParseAddr(lo)
-	b := a
-	if err == nil && isRange {
-		b, err = netip.ParseAddr(hi)
-	}
-	return ruleset.AddrRange{Lo: a, Hi: b}, err == nil
 }
