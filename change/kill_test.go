@@ -85,6 +85,29 @@ type stage struct {
 	ns    *netns.Namespace         // where the program runs; nil: where we do
 }
 
+// ownFolder is removed at the end, when the last process that was started with
+// it, a guard that outlives what it settled by a moment, is gone.
+func ownFolder(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "hr-change-")
+	must(t, err)
+	t.Cleanup(func() {
+		need.Eventually(t, 30*time.Second, "no process works in "+dir, func() bool { return !used(dir) })
+		must(t, os.RemoveAll(dir))
+	})
+	return dir
+}
+
+// used says whether a process has the folder in its environment.
+func used(dir string) bool {
+	envs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, p := range envs {
+		if b, err := os.ReadFile(p); err == nil && bytes.Contains(b, []byte("KILL_STATE="+dir+"\x00")) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *stage) root() string { return filepath.Join(s.dir, "root") }
 
 func (s *stage) mark() string { return filepath.Join(s.dir, "reached") }
@@ -166,7 +189,7 @@ func build(t *testing.T) string {
 // verified: a pseudo file takes the value and forgets it.
 func folder(fails bool, env ...string) func(t *testing.T, prog string) *stage {
 	return func(t *testing.T, prog string) *stage {
-		s := &stage{t: t, prog: prog, dir: t.TempDir()}
+		s := &stage{t: t, prog: prog, dir: ownFolder(t)}
 		for p, content := range machine().Files {
 			must(t, os.MkdirAll(filepath.Join(s.root(), filepath.Dir(p)), 0o755))
 			// A plain file keeps what a shorter value does not overwrite.
@@ -217,7 +240,7 @@ func must(t *testing.T, err error) {
 func settings(t *testing.T, fails bool) func(t *testing.T, prog string) *stage {
 	srv, h := server(t, nil)
 	return func(t *testing.T, prog string) *stage {
-		s := &stage{t: t, prog: prog, dir: t.TempDir()}
+		s := &stage{t: t, prog: prog, dir: ownFolder(t)}
 		must(t, h.PGExec(ctx, "alter system reset all"))
 		must(t, h.PGExec(ctx, "alter system set work_mem = '5MB'"))
 		must(t, reload(ctx, h))
@@ -242,7 +265,7 @@ func settings(t *testing.T, fails bool) func(t *testing.T, prog string) *stage {
 func restarting(t *testing.T) func(t *testing.T, prog string) *stage {
 	srv, h := server(t, nil)
 	return func(t *testing.T, prog string) *stage {
-		s := &stage{t: t, prog: prog, dir: t.TempDir()}
+		s := &stage{t: t, prog: prog, dir: ownFolder(t)}
 		if !answers(ctx, h) {
 			t.Fatal("the server does not answer")
 		}

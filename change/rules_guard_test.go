@@ -44,7 +44,7 @@ func newSite(t *testing.T, prog, content string, env ...string) *site {
 	must(t, err)
 	t.Cleanup(far.Close)
 	must(t, netns.Join(near, far, netns.Between()))
-	s := &site{stage: &stage{t: t, prog: prog, dir: t.TempDir(), ns: near}, t: t, far: far, localhost: host.Open(host.Options{})}
+	s := &site{stage: &stage{t: t, prog: prog, dir: ownFolder(t), ns: near}, t: t, far: far, localhost: host.Open(host.Options{})}
 	s.stage.state = s.rules
 	s.in(func() error {
 		_, err := s.localhost.Feed(ctx, []byte(nftOpen), "nft", "-f", "-")

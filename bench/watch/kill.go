@@ -32,6 +32,7 @@ type killResult struct {
 	RestartHalf, RestartMax      float64
 	AgentPoints, AgentDouble     int64
 	SetAside                     int64
+	Why                          map[string]int `json:",omitempty"` // what the log says of batches set aside
 }
 
 const (
@@ -79,6 +80,10 @@ func kills(ctx context.Context, b *bench) (any, error) {
 		}
 		if took > 0 {
 			restarts = append(restarts, took.Seconds())
+		}
+		if st, err := u.status(); err == nil && st.Queue.Dead > uint64(r.SetAside) {
+			r.SetAside = int64(st.Queue.Dead)
+			b.note("%d batches are set aside after %d kills; the log ends with: %s", r.SetAside, r.total(), u.said())
 		}
 		if now := r.total(); now > n && now%25 == 0 {
 			b.note("%d kills %v, %d requests, %d retried", now, r.Kills, atomic.LoadInt64(&r.Requests), atomic.LoadInt64(&r.Retried))
@@ -204,8 +209,20 @@ func (r *killResult) check(ctx context.Context, u *up, ws []*killWriter, base in
 		return fmt.Errorf("count the agent's points: %w", err)
 	}
 	st, err := u.status()
-	r.SetAside = int64(st.Queue.Dead)
+	r.SetAside, r.Why = int64(st.Queue.Dead), u.aside()
 	return err
+}
+
+// aside counts the reasons that the log gives for batches set aside.
+func (u *up) aside() map[string]int {
+	b, _ := os.ReadFile(filepath.Join(u.state, "log"))
+	why := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		if _, reason, ok := strings.Cut(strings.TrimSpace(line), "a batch was set aside: "); ok {
+			why[reason]++
+		}
+	}
+	return why
 }
 
 // one compares one series with what its writer knows.
