@@ -13,30 +13,29 @@ import (
 	"github.com/jackc/puddle/v2"
 )
 
-type judged struct {
-	error
-	permanent bool
+// refusal is an error that the same batch brings each time.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+func permanent(err error) error { return &refusal{err} }
+
+// ofBatch judges an error of a statement that carries a batch's data: what the
+// server calls bad data or a broken constraint comes again each time. The same
+// words about another statement (a schema being made, say) mean nothing for
+// the batch.
+func ofBatch(err error) error {
+	if code := sqlState(err); (strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23")) && !missing(err) {
+		return permanent(err)
+	}
+	return err
 }
-
-func (j *judged) Unwrap() error { return j.error }
-
-// permanent marks an error that the same batch brings each time.
-func permanent(err error) error { return &judged{err, true} }
-
-// transient marks an error that says nothing about the batch.
-func transient(err error) error { return &judged{err, false} }
 
 // IsPermanent says that repeating the same Write cannot help, because the
-// data is at fault: the caller isolates the batch by writing one at a time. A
-// server that is away, full, read-only or overloaded is not that.
-func IsPermanent(err error) bool {
-	var j *judged
-	if errors.As(err, &j) {
-		return j.permanent
-	}
-	code := sqlState(err)
-	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23")
-}
+// data is at fault: the caller isolates the batch by writing one at a time.
+// Every other error is the server's or the way's: away, full, read-only,
+// overloaded, half made.
+func IsPermanent(err error) bool { return errors.As(err, new(*refusal)) }
 
 func sqlState(err error) string {
 	var pe *pgconn.PgError

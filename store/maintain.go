@@ -116,6 +116,11 @@ func (s *Store) packDue(ctx context.Context, now time.Time) error {
 	case !s.retry() && s.packed.Equal(cutoff):
 		return nil
 	}
+	if s.retry() { // what was written since it was begun is not part of it
+		if err := s.pack(ctx, cutoff.UnixMilli()); err != nil {
+			return err
+		}
+	}
 	if err := s.pack(ctx, cutoff.UnixMilli()); err != nil {
 		return err
 	}

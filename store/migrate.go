@@ -32,7 +32,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
 	if _, err := db.ExecContext(ctx, "select 1"); err != nil {
-		return transient(fmt.Errorf("connect: %w", err))
+		return fmt.Errorf("connect: %w", err)
 	}
 	var version int
 	var recovery, there bool
@@ -43,7 +43,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	if recovery {
-		return transient(fail.Hint(fmt.Errorf("the server is a standby and takes no writes"), "give --store the primary"))
+		return fail.Hint(fmt.Errorf("the server is a standby and takes no writes"), "give --store the primary")
 	}
 	if !there {
 		if _, err := db.ExecContext(ctx, "create schema if not exists headroom"); err != nil {
@@ -91,7 +91,7 @@ func tooOld(version int) error {
 	if version < 100000 { // 9.6.24 is 90624
 		name = fmt.Sprintf("%d.%d", version/10000, version/100%100)
 	}
-	return transient(fail.Hint(fmt.Errorf("the server is PostgreSQL %s, and the store needs %d or newer", name, oldest), "upgrade it, or leave --store out: a private server is used then"))
+	return fail.Hint(fmt.Errorf("the server is PostgreSQL %s, and the store needs %d or newer", name, oldest), "upgrade it, or leave --store out: a private server is used then")
 }
 
 // ensure makes the tables anew that are made and dropped in the normal course

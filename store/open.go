@@ -182,11 +182,11 @@ const storeLock int64 = 0x68656164726f6f6d
 // anybody else may have written since we held the store last.
 func (s *Store) take(ctx context.Context) error {
 	if s.closed {
-		return transient(errors.New("the store was closed"))
+		return errors.New("the store was closed")
 	}
 	c, err := pgx.ConnectConfig(ctx, s.cfg.Copy())
 	if err != nil {
-		return transient(fmt.Errorf("connect: %w", err))
+		return fmt.Errorf("connect: %w", err)
 	}
 	if err := s.hold(ctx, c); err != nil {
 		_ = c.Close(ctx)
@@ -211,7 +211,7 @@ func (s *Store) hold(ctx context.Context, c *pgx.Conn) error {
 		return fail.Hint(errors.New("a connection pooler answers, and the store's lock needs a connection of its own"), "give --store the server's own address and port")
 	}
 	if recovery {
-		return transient(fail.Hint(errors.New("the server is a standby and takes no writes"), "give --store the primary"))
+		return fail.Hint(errors.New("the server is a standby and takes no writes"), "give --store the primary")
 	}
 	// Whoever held it may be gone a moment ago: its back end ends what it does
 	// before it sees that.
@@ -241,8 +241,8 @@ func (s *Store) taken(ctx context.Context, c *pgx.Conn) error {
 	if err := c.QueryRow(ctx, "select holder, pid, since from headroom.store_state").Scan(&name, &pid, &since); err != nil {
 		return err
 	}
-	return transient(fail.Hint(fmt.Errorf("the store is %w: %s (process %d, since %s)", ErrHeld, name, pid, since.UTC().Format(time.RFC3339)),
-		"stop that one, or give this one a database of its own with --store"))
+	return fail.Hint(fmt.Errorf("the store is %w: %s (process %d, since %s)", ErrHeld, name, pid, since.UTC().Format(time.RFC3339)),
+		"stop that one, or give this one a database of its own with --store")
 }
 
 // sign writes down that the store is ours. Where nobody signed since we did,

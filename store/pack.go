@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"headroom/metric"
 )
@@ -79,10 +78,7 @@ func (s *Store) pack(ctx context.Context, cutoff int64) error {
 		return err
 	}
 	if err := p.tx.Commit(ctx); err != nil {
-		var pe *pgconn.PgError
-		if !errors.As(err, &pe) { // nobody knows whether it counts
-			s.reload()
-		}
+		s.reload() // nobody knows whether it counts: a server that ends may say so after the commit
 		return fmt.Errorf("commit: %w", err)
 	}
 	s.packedOff(p)
@@ -140,7 +136,7 @@ func (p *packing) start(ctx context.Context) error {
 		return err
 	}
 	if epoch != p.epoch {
-		return transient(errors.New("another process has taken the store"))
+		return errors.New("another process has taken the store")
 	}
 	if rolled != nil {
 		p.rolled = *rolled

@@ -34,7 +34,7 @@ func (s *Store) inMaint(ctx context.Context, f func(tx pgx.Tx) error) error {
 			return err
 		}
 		if epoch != ours {
-			return transient(errors.New("another process has taken the store"))
+			return errors.New("another process has taken the store")
 		}
 		return f(tx)
 	})

@@ -39,9 +39,6 @@ func (s *Store) Write(ctx context.Context, batches []*metric.Batch) error {
 		}
 	}
 	if err != nil {
-		if missing(err) {
-			err = transient(err)
-		}
 		return fmt.Errorf("write to the store: %w", err)
 	}
 	return nil
@@ -80,7 +77,7 @@ func (s *Store) ready(ctx context.Context) error {
 		}
 	}
 	if s.head.full(3 * s.o.HeadBytes) {
-		return transient(fail.Hint(fmt.Errorf("%d MiB of points wait to be packed: %w", s.head.size()>>20, errors.Join(s.passErr(), errBehind)), "see the log for why packing fails"))
+		return fail.Hint(fmt.Errorf("%d MiB of points wait to be packed: %w", s.head.size()>>20, errors.Join(s.passErr(), errBehind)), "see the log for why packing fails")
 	}
 	return nil
 }
@@ -94,7 +91,7 @@ func (s *Store) write(ctx context.Context, batches []*metric.Batch) error {
 	tx, err := s.writer.Begin(ctx)
 	if err != nil {
 		s.drop()
-		return transient(err)
+		return err
 	}
 	defer func() { // a rollback that fails ends the session, and with it the transaction
 		if tx.Rollback(ctx) != nil && s.writer != nil && s.writer.IsClosed() {
@@ -111,7 +108,7 @@ func (s *Store) write(ctx context.Context, batches []*metric.Batch) error {
 	}
 	defer s.let(w)
 	if err := s.register(ctx, tx, w); err != nil {
-		return err
+		return ofBatch(err)
 	}
 	if err := s.put(ctx, tx, w, fresh); err != nil {
 		return err
@@ -119,7 +116,7 @@ func (s *Store) write(ctx context.Context, batches []*metric.Batch) error {
 	if err := tx.Commit(ctx); err != nil {
 		// Nobody knows whether it counts: the next hold reads what is there.
 		s.drop()
-		return transient(err)
+		return err
 	}
 	s.apply(w)
 	if s.head.full(s.o.HeadBytes) {
@@ -250,7 +247,7 @@ func (x *reach) takes(r metric.Row) error {
 func (s *Store) put(ctx context.Context, tx pgx.Tx, w *work, fresh []*metric.Batch) error {
 	if w.points > 0 {
 		if err := copyIn(ctx, tx.Conn().PgConn(), s.out.rows(s.seq+1, w.fill()), hotCopy(s.hot)); err != nil {
-			return err
+			return ofBatch(err)
 		}
 	}
 	ids := make([][16]byte, len(fresh))
