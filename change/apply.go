@@ -16,7 +16,7 @@ import (
 
 // Apply does exactly the plan and verifies it by reading the machine again.
 // It ends in after, with error nil, or in before: on a failure, a signal
-// (HUP, INT, TERM) or the end of ctx, everything done is taken back and
+// (HUP, INT, QUIT, TERM) or the end of ctx, everything done is taken back and
 // verified, too. Statuses: fail.Drift (something moved since the plan; a
 // *Moved shows it), fail.Locked, fail.Reverted, fail.NotReverted,
 // fail.Interrupted. Killed, it leaves a journal from which Recover goes on.
@@ -55,11 +55,12 @@ func Hold(ctx context.Context, w host.Writer, p *Plan, o Options) (release func(
 }
 
 // shield keeps the program alive through the signals that would end it: HUP,
-// INT and TERM end the returned context instead, a broken pipe does nothing.
+// INT, QUIT (Ctrl-\) and TERM end the returned context instead, a broken pipe
+// does nothing.
 func shield(ctx context.Context) (context.Context, func()) {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	return ctx, func() { stop(); signal.Stop(pipe) }
 }
 

@@ -12,7 +12,8 @@ import (
 
 // Confirm keeps a change that was applied with ConfirmWithin, and does the
 // steps that were left for then. Too late is an error: it is being taken back
-// then. A change that may cut off also wants a new connection from outside to
+// then. So is, of a change that may cut off, a start of the machine in between:
+// its rules are gone. Such a change also wants a new connection from outside to
 // have been seen since, or ConfirmUnseen; without, it stays as it is. If a
 // step fails or is interrupted, all is taken back, as Apply does.
 func Confirm(ctx context.Context, w host.Writer, id string, o Options) (Result, error) {
@@ -36,6 +37,10 @@ func Confirm(ctx context.Context, w host.Writer, id string, o Options) (Result, 
 		return Result{}, fmt.Errorf("confirm %s: it does not wait for it: it is %s", id, e.Phase)
 	case time.Now().After(e.ConfirmBy):
 		return Result{}, fail.Hint(fmt.Errorf("confirm %s: too late, it is taken back since %s", id, e.ConfirmBy.Format(time.RFC3339)), "apply it again")
+	}
+	if e.Plan.CutsOff() && e.restarted(w) {
+		return Result{ID: id, Phase: Awaiting}, fail.Hint(fmt.Errorf("confirm %s: the machine was started anew since, with the rules that it loads at boot: what was applied is not in force", id),
+			"close it with `headroom revert %s`, then plan and apply again", id)
 	}
 	note, err := o.Journal.cameIn(e, o.ConfirmUnseen)
 	if err != nil {

@@ -169,7 +169,7 @@ func (sc scenario) signals() []syscall.Signal {
 	if sc.name == "server that does not start" {
 		return []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}
 	}
-	return []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT}
+	return []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT}
 }
 
 func build(t *testing.T) string {

@@ -82,7 +82,7 @@ func abandon(e Entry, o Options, why error) (Result, error) {
 
 // findApart finds what somebody else changed since, and what is gone.
 func findApart(ctx context.Context, r host.Reader, e Entry) (apart, error) {
-	a := apart{moved: map[int][]MovedRow{}, gone: map[int][]MovedRow{}}
+	a := apart{moved: map[int][]MovedRow{}, gone: map[int][]MovedRow{}, boot: map[int]bool{}}
 	for i, s := range e.Plan.Steps() {
 		now, err := s.Step.Read(ctx, r)
 		if errors.Is(err, fail.ErrAbsent) && (s.Step.Kind() == "value" || s.Step.Kind() == "unit") {
@@ -99,5 +99,6 @@ func findApart(ctx context.Context, r host.Reader, e Entry) (apart, error) {
 			a.moved[i] = rows
 		}
 	}
+	a.passBoot(r, e)
 	return a, nil
 }

@@ -369,9 +369,18 @@ func rulesNoTimeGiven(t *testing.T, prog string) {
 
 // A restart of the machine ends the guard and the rules alike: what was loaded
 // at boot is nobody's edit, and the rules of before the restart are not loaded
-// over it.
+// over it. There is nothing to confirm any more.
 func rulesRestartedMeanwhile(t *testing.T, prog string) {
-	s := newSite(t, prog, nftShut, "KILL_CONFIRM=500ms")
+	for _, asked := range []bool{true, false} {
+		within := "KILL_CONFIRM=500ms"
+		if asked {
+			within = "KILL_CONFIRM=60s"
+		}
+		rulesRestarted(t, newSite(t, prog, nftShut, within, "KILL_UNSEEN=1"), asked)
+	}
+}
+
+func rulesRestarted(t *testing.T, s *site, asked bool) {
 	boot := filepath.Join(s.root(), "proc/sys/kernel/random/boot_id")
 	must(t, os.MkdirAll(filepath.Dir(boot), 0o755))
 	must(t, os.WriteFile(boot, []byte("first\n"), 0o644))
@@ -381,23 +390,47 @@ func rulesRestartedMeanwhile(t *testing.T, prog string) {
 		return err
 	})
 	s.env = append(s.env, "KILL_ROOT="+s.root(), "KILL_PLAN="+savePlan(t, s.dir, p))
-	if out, code, _ := s.do("change.guard-expired", syscall.SIGKILL, "apply"); code != 0 {
+	out, code, _ := s.do("change.guard-expired", syscall.SIGKILL, "apply")
+	if code != 0 {
 		t.Fatalf("apply: %s", out)
 	}
-	need.Eventually(t, 20*time.Second, "the guard is gone and the time is over", func() bool {
-		e := list(t, s.journal())[0]
-		return s.hit() && guardGone(e) && e.unsettled(time.Now()) != ""
-	})
+	id := onlyID(s.stage)
+	if asked {
+		endGuards(t, list(t, s.journal())[0])
+	} else {
+		need.Eventually(t, 20*time.Second, "the guard is gone and the time is over", func() bool {
+			e := list(t, s.journal())[0]
+			return s.hit() && guardGone(e) && e.unsettled(time.Now()) != ""
+		})
+	}
 	must(t, os.WriteFile(boot, []byte("second\n"), 0o644))
 	s.in(func() error {
 		_, err := s.localhost.Feed(ctx, []byte("flush ruleset\n"+nftSSH), "nft", "-f", "-")
 		return err
 	})
 	loaded := s.state()
-	if out, code, _ := s.do("", 0, "recover"); code != 0 {
-		t.Errorf("recover: %s", out)
+	end := []string{"recover"}
+	if asked {
+		if out, code, _ := s.do("", 0, "confirm", id); code != fail.Failure || !strings.Contains(out, "started anew") {
+			t.Errorf("confirmed though its rules are gone: %d %s", code, out)
+		}
+		end = []string{"revert", id}
+	}
+	if out, code, _ := s.do("", 0, end...); code != 0 {
+		t.Errorf("%q: %s", end, out)
 	}
 	if !maps.Equal(s.state(), loaded) || list(t, s.journal())[0].Phase != Reverted {
 		t.Errorf("journal says %s, rules %q", list(t, s.journal())[0].Phase, s.state())
 	}
+}
+
+// endGuards ends the guards of a change, as a restart of the machine does.
+func endGuards(t *testing.T, e Entry) {
+	t.Helper()
+	for _, r := range e.Records {
+		if pid, err := strconv.Atoi(strings.TrimPrefix(r.Note, "process ")); r.Type == recArmed && err == nil {
+			must(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+	}
+	need.Eventually(t, 20*time.Second, "the guards are gone", func() bool { return guardGone(e) })
 }

@@ -11,23 +11,13 @@ import (
 // overRules lets rules of an unconfirmed change be taken back although
 // somebody else edited them since: who cannot come in any more cannot consent,
 // and that they come back was agreed on when the change was applied. The edit
-// is kept in the journal. Rules that were loaded by a new start of the machine
-// are nobody's edit and are left alone.
+// is kept in the journal.
 func (j *Journal) overRules(ctx context.Context, r host.Reader, e Entry, a *apart) error {
 	if e.confirmed() {
 		return nil
 	}
-	restarted := e.Boot != "" && bootID(r) != e.Boot
 	for i, s := range e.Plan.Steps() {
 		if _, edited := a.moved[i]; !edited || s.Step.Kind() != "rules" {
-			continue
-		}
-		if restarted {
-			if a.boot == nil {
-				a.boot = map[int]bool{}
-			}
-			a.boot[i] = true
-			delete(a.moved, i)
 			continue
 		}
 		now, err := s.Step.Read(ctx, r)
@@ -41,6 +31,23 @@ func (j *Journal) overRules(ctx context.Context, r host.Reader, e Entry, a *apar
 	}
 	return nil
 }
+
+// passBoot leaves rules of an unconfirmed change alone that were loaded by a
+// new start of the machine: they are nobody's edit.
+func (a *apart) passBoot(r host.Reader, e Entry) {
+	if e.confirmed() || !e.restarted(r) {
+		return
+	}
+	for i, s := range e.Plan.Steps() {
+		if _, edited := a.moved[i]; edited && s.Step.Kind() == "rules" {
+			a.boot[i] = true
+			delete(a.moved, i)
+		}
+	}
+}
+
+// restarted says that the machine was started anew since the change was begun.
+func (e *Entry) restarted(r host.Reader) bool { return e.Boot != "" && bootID(r) != e.Boot }
 
 // confirmed says that the change was kept for good once.
 func (e *Entry) confirmed() bool {
