@@ -72,7 +72,7 @@ func applyPoints(t *testing.T, twice bool) []string {
 const afterApply = "awaiting the confirmation"
 
 // ways are those in which an apply is interrupted.
-var ways = []string{"SIGKILL", "SIGHUP", "SIGTERM", "Ctrl-C", "terminal closed"}
+var ways = []string{"SIGKILL", "SIGHUP", "SIGTERM", "Ctrl-C", `Ctrl-\`, "terminal closed"}
 
 // TestLockOut interrupts an apply of rules that let nobody in, wherever it can
 // be, and wants somebody to be able to come in again, by the old rules.
@@ -169,6 +169,9 @@ func (s *site) interrupt(point, way string) (row lockedOut, reached bool) {
 		s.must(master.Close())
 	case way == "Ctrl-C":
 		_, err := master.WriteString("\x03")
+		s.must(err)
+	case way == `Ctrl-\`:
+		_, err := master.WriteString("\x1c")
 		s.must(err)
 	case point == afterApply:
 		_ = c.Process.Signal(signal)
