@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"strings"
+	"fmt"
+	"os"
 	"time"
 )
 
@@ -21,7 +21,7 @@ type soakSample struct {
 	At         float64 // seconds since the start
 	Memory     int64   // bytes, Pss of Headroom alone
 	All        int64   // with PostgreSQL
-	Files      int
+	Files      int // of Headroom alone
 	Goroutines float64
 	Lag        float64
 }
@@ -60,18 +60,10 @@ func soak(ctx context.Context, b *bench) (any, error) {
 }
 
 func (u *up) sample(at time.Duration) soakSample {
-	all := used(u.cmd.Process.Pid)
-	s := soakSample{At: at.Seconds(), Memory: pss(u.cmd.Process.Pid), All: all.RSS, Files: all.Files}
+	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", u.cmd.Process.Pid))
+	s := soakSample{At: at.Seconds(), Memory: pss(u.cmd.Process.Pid), All: used(u.cmd.Process.Pid).RSS, Files: len(fds)}
 	if st, err := u.status(); err == nil {
-		s.Lag = st.Worker.Lag
-	}
-	text, _ := u.get("/metrics")
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, "headroom_process_goroutines") || strings.HasPrefix(line, "go_goroutines ") {
-			if v, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-				s.Goroutines = v
-			}
-		}
+		s.Lag, s.Goroutines = st.Worker.Lag, st.Self.Goroutines
 	}
 	return s
 }

@@ -122,6 +122,7 @@ type status struct {
 		Lag     float64 `json:"lag_seconds"`
 		Trouble string
 	}
+	Self struct{ Goroutines float64 }
 }
 
 func (u *up) status() (s status, err error) {
