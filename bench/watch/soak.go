@@ -21,7 +21,7 @@ type soakSample struct {
 	At         float64 // seconds since the start
 	Memory     int64   // bytes, Pss of Headroom alone
 	All        int64   // with PostgreSQL
-	Files      int // of Headroom alone
+	Files      int     // of Headroom alone
 	Goroutines float64
 	Lag        float64
 }
