@@ -78,7 +78,7 @@ func confirmLocked(ctx context.Context, w host.Writer, e Entry, o Options, res R
 // stillBefore makes sure that what is done on confirmation is as it was
 // planned from. Nothing is done if it is not.
 func stillBefore(ctx context.Context, r host.Reader, e Entry) error {
-	m := &Moved{Verb: "confirm " + e.ID, Titles: [3]string{"planned from", "now", "wanted"}}
+	m := &Moved{Verb: "confirm " + e.ID, Titles: [3]string{"planned from", titleNow, "wanted"}}
 	for _, s := range e.Plan.Steps() {
 		if !s.OnConfirm {
 			continue

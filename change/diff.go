@@ -17,7 +17,14 @@ type Row struct {
 	After string `json:"after"`
 }
 
-const notSet = "(not set)"
+// NotSet stands in rows for a value that is not there, absent for an object.
+const (
+	NotSet = "(not set)"
+	absent = "(absent)"
+)
+
+// titleNow heads the values that were found.
+const titleNow = "now"
 
 // Rows lists what the step alters, for people: the object with its content,
 // a file's mode, each setting in force and in postgresql.auto.conf.
@@ -30,11 +37,11 @@ func (p PlannedStep) Rows() []Row {
 			continue // cannot be told beforehand
 		}
 		if !known {
-			a = notSet
+			a = NotSet
 		}
 		b, known := now[n]
 		if !known {
-			b = notSet
+			b = NotSet
 		}
 		if a != b {
 			out = append(out, Row{n, b, a})
@@ -50,7 +57,7 @@ func fields(s Step, st State) map[string]string {
 	out := map[string]string{}
 	switch {
 	case !st.Present:
-		out[s.Object()] = "(absent)"
+		out[s.Object()] = absent
 	case s.Kind() == "setting":
 		for n, v := range st.Stored {
 			out[n+" (postgresql.auto.conf)"] = v
@@ -101,6 +108,13 @@ func (m *Moved) Error() string {
 	fmt.Fprintf(&b, "%s: not as it was left:", m.Verb)
 	for _, r := range m.Rows {
 		fmt.Fprintf(&b, "\n  %s:", r.Name)
+		if edit := m.Edit(r); edit != nil {
+			fmt.Fprintf(&b, " edited: %s", strings.Join(edit[:min(len(edit), shownEdit)], "; "))
+			if more := len(edit) - shownEdit; more > 0 {
+				fmt.Fprintf(&b, "; and %d lines more", more)
+			}
+			continue
+		}
 		for i, t := range m.Titles {
 			fmt.Fprintf(&b, " %s %s", t, clip(r.Values[i]))
 			if i < 2 {
@@ -109,6 +123,43 @@ func (m *Moved) Error() string {
 		}
 	}
 	return b.String()
+}
+
+// shownEdit is how many lines of an edit an error shows.
+const shownEdit = 5
+
+// Edit lists the lines that somebody else put in ("+ …") or took out ("- …") of
+// a value of several lines; nil if the row's values are of one line.
+func (m *Moved) Edit(r MovedRow) (out []string) {
+	now := slices.Index(m.Titles[:], titleNow)
+	if now < 1 || !strings.Contains(r.Values[now-1]+r.Values[now], "\n") {
+		return nil
+	}
+	lines := func(v string) (out []string) {
+		if v == NotSet || v == absent {
+			return nil
+		}
+		return strings.Split(strings.TrimSuffix(v, "\n"), "\n")
+	}
+	was, is := lines(r.Values[now-1]), lines(r.Values[now])
+	for _, side := range []struct {
+		mark        string
+		here, there []string
+	}{{"- ", was, is}, {"+ ", is, was}} {
+		left := map[string]int{}
+		for _, l := range side.there {
+			left[l]++
+		}
+		for _, l := range side.here {
+			if left[l]--; left[l] < 0 {
+				out = append(out, side.mark+strings.TrimSpace(l))
+			}
+		}
+	}
+	if out == nil {
+		return []string{"its lines stand in another order"}
+	}
+	return out
 }
 
 func clip(s string) string {
@@ -129,19 +180,23 @@ func movedRows(s Step, a, b, c State, differs func(a, b, c string) bool) []Moved
 		for i, m := range []map[string]string{fa, fb, fc} {
 			var ok bool
 			if v[i], ok = m[n]; !ok {
-				v[i] = notSet
+				v[i] = NotSet
 			}
 		}
-		if differs(v[0], v[1], v[2]) {
-			out = append(out, MovedRow{n, v})
+		if !differs(v[0], v[1], v[2]) {
+			continue
 		}
+		if r, ok := s.(Rules); ok {
+			n = r.Tool + " table " + n
+		}
+		out = append(out, MovedRow{n, v})
 	}
 	return out
 }
 
 // drift returns an error that shows what moved since the plan was made.
 func drift(p *Plan, now []State) error {
-	m := &Moved{Verb: "apply " + p.Title(), Titles: [3]string{"planned from", "now", "wanted"}}
+	m := &Moved{Verb: "apply " + p.Title(), Titles: [3]string{"planned from", titleNow, "wanted"}}
 	i := 0
 	for _, c := range p.Changes {
 		for _, s := range c.Steps {

@@ -86,7 +86,7 @@ func findApart(ctx context.Context, r host.Reader, e Entry) (apart, error) {
 	for i, s := range e.Plan.Steps() {
 		now, err := s.Step.Read(ctx, r)
 		if errors.Is(err, fail.ErrAbsent) && (s.Step.Kind() == "value" || s.Step.Kind() == "unit") {
-			a.gone[i] = movedRows(s.Step, s.Before, s.After, State{}, func(_, _, now string) bool { return now != notSet })
+			a.gone[i] = movedRows(s.Step, s.Before, s.After, State{}, func(_, _, now string) bool { return now != NotSet })
 			continue
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -230,21 +231,41 @@ func TestRulesSpeakOfDevices(t *testing.T) {
 	must(t, verify(ctx, w, s, p.Changes[0].Steps[0].After, false))
 }
 
-// An edit between plan and apply is refused, with what it was.
+// An edit between plan and apply is refused, with the edit.
 func TestRulesDrift(t *testing.T) {
-	w := inNamespace(t, "nft")
-	feed(t, w, nftOld, "nft", "-f", "-")
-	p := prepare(t, w, Change{Steps: Steps{Rules{Tool: "nft", Tables: []string{"inet mine"}, Content: nftNew}}})
-	feed(t, w, "add rule inet mine input tcp dport 8080 accept\n", "nft", "-f", "-")
-	was := feed(t, w, "", "nft", "-s", "list", "ruleset")
-	_, err := Apply(context.Background(), w, p, Options{Journal: newJournal(t)})
-	if fail.Code(err) != fail.Drift || !strings.Contains(err.Error(), "inet mine") {
-		t.Errorf("edited since the plan: %v", err)
-	}
-	if now := feed(t, w, "", "nft", "-s", "list", "ruleset"); now != was {
-		t.Errorf("changed all the same: %s", now)
+	for _, c := range []struct {
+		tool, table, old, content, edit string
+		do                              []string
+		list                            []string
+	}{
+		{"nft", "inet mine", nftOld, nftNew, "nft table inet mine: edited: - ip saddr @banned drop; + tcp dport 8080 accept",
+			[]string{"nft", "replace rule inet mine input handle 4 tcp dport 8080 accept"}, []string{"nft", "-s", "list", "ruleset"}},
+		{"iptables-nft", "filter", "*filter\n:INPUT DROP [0:0]\n-A INPUT -i lo -j ACCEPT\nCOMMIT\n", "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n",
+			"iptables-nft table filter: edited: + -A INPUT -p tcp -m tcp --dport 8080 -j ACCEPT",
+			[]string{"iptables-nft", "-A", "INPUT", "-p", "tcp", "--dport", "8080", "-j", "ACCEPT"}, []string{"iptables-nft-save"}},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			w := inNamespace(t, "nft", "iptables")
+			load := []string{"nft", "-f", "-"}
+			if c.tool != "nft" {
+				load = []string{c.tool + "-restore"}
+			}
+			feed(t, w, c.old, load...)
+			p := prepare(t, w, Change{Steps: Steps{Rules{Tool: c.tool, Tables: []string{c.table}, Content: c.content}}})
+			feed(t, w, "", c.do...)
+			was := feed(t, w, "", c.list...)
+			_, err := Apply(context.Background(), w, p, Options{Journal: newJournal(t)})
+			if fail.Code(err) != fail.Drift || !strings.Contains(err.Error(), c.edit) {
+				t.Errorf("edited since the plan: %v", err)
+			}
+			if now := feed(t, w, "", c.list...); comments.ReplaceAllString(now, "") != comments.ReplaceAllString(was, "") {
+				t.Errorf("changed all the same: %s", now)
+			}
+		})
 	}
 }
+
+var comments = regexp.MustCompile(`(?m)^#.*\n`)
 
 func TestRulesSurviveJSON(t *testing.T) {
 	s := Rules{Tool: "nft", Tables: []string{"inet mine"}, Content: nftNew, Boot: true}

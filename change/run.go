@@ -293,7 +293,7 @@ func (r *run) takeBack(ctx context.Context, why string, a apart) (Phase, error) 
 
 // movedSince is the error that shows what somebody else changed.
 func movedSince(id string, a apart) error {
-	m := &Moved{Verb: "revert " + id, Titles: [3]string{"before", "set by the change", "now"}, Rows: a.rows()}
+	m := &Moved{Verb: "revert " + id, Titles: [3]string{"before", "set by the change", titleNow}, Rows: a.rows()}
 	if len(a.moved) == 0 {
 		return fail.Hint(m, "what is gone can be given up: headroom revert %s --accept %s", id, AcceptLost)
 	}

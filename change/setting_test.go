@@ -191,7 +191,7 @@ func severalSettings(t *testing.T, s *pglocal.Server, h *host.Local) {
 	auto, j := autoConf(t, s), newJournal(t)
 	p := prepare(t, h, Change{Steps: Steps{Setting{Values: map[string]string{"work_mem": "8MB", "random_page_cost": "1.1"}}}})
 	rows := p.Changes[0].Steps[0].Rows()
-	if len(rows) != 4 || rows[0] != (Row{"random_page_cost (in force)", "4", "1.1"}) || rows[1] != (Row{"random_page_cost (postgresql.auto.conf)", notSet, "1.1"}) {
+	if len(rows) != 4 || rows[0] != (Row{"random_page_cost (in force)", "4", "1.1"}) || rows[1] != (Row{"random_page_cost (postgresql.auto.conf)", NotSet, "1.1"}) {
 		t.Errorf("rows = %+v", rows)
 	}
 	res, err := Apply(ctx, h, p, Options{Journal: j})
@@ -203,7 +203,7 @@ func severalSettings(t *testing.T, s *pglocal.Server, h *host.Local) {
 	}
 	_, err = Revert(ctx, h, res.ID, Options{Journal: j})
 	var moved *Moved
-	if !errors.As(err, &moved) || len(moved.Rows) != 1 || moved.Rows[0].Values != [3]string{notSet, "8MB", "9MB"} {
+	if !errors.As(err, &moved) || len(moved.Rows) != 1 || moved.Rows[0].Values != [3]string{NotSet, "8MB", "9MB"} {
 		t.Errorf("foreign edit: %v", err)
 	}
 	if _, err := Revert(ctx, h, res.ID, Options{Journal: j, Accept: []string{AcceptForeign}}); err != nil || autoConf(t, s) != auto {

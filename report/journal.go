@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,10 +96,33 @@ func Entry(e change.Entry) Section {
 		sec.sheet.rows = append(sec.sheet.rows, []string{e.ID, fmt.Sprint(r.N), stamp(r.At), r.Type, step, r.Note})
 	}
 	sec.blocks = append(sec.blocks, g)
+	for _, r := range e.Records {
+		if r.Found != nil && e.Plan != nil && r.Step < len(e.Plan.Steps()) {
+			sec.blocks = append(sec.blocks, overwritten(e.Plan.Steps()[r.Step], *r.Found))
+		}
+	}
 	if next := entryNext(e); len(next) > 0 {
 		sec.blocks = append(sec.blocks, item{Title: "Next", Fields: next})
 	}
 	return sec
+}
+
+// overwritten shows what somebody else had made of a step's object before it was
+// taken back all the same.
+func overwritten(s change.PlannedStep, found change.State) item {
+	it := item{Mark: markChange, Title: s.Step.Object() + ": as the change set it → as it was found, and overwritten"}
+	tables := map[string]bool{}
+	for _, m := range []map[string]string{s.After.Stored, found.Stored} {
+		for t := range m {
+			tables[t] = true
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(tables)) {
+		if s.After.Stored[t] != found.Stored[t] {
+			it.Diff = append(it.Diff, textDiff(s.After.Stored[t], found.Stored[t])...)
+		}
+	}
+	return it
 }
 
 // entryNext lists the commands that make sense in a state.

@@ -173,9 +173,15 @@ func fileDiff(s change.PlannedStep) []string {
 	return append(out, textDiff(s.Before.Value, s.After.Value)...)
 }
 
-// textDiff is a unified diff without the lines that name its sides.
+// textDiff is a unified diff without the lines that name its sides. A value
+// that is not there has no line.
 func textDiff(now, after string) []string {
 	var out []string
+	for _, v := range []*string{&now, &after} {
+		if *v == change.NotSet {
+			*v = ""
+		}
+	}
 	text := string(diff.Diff("now", []byte(now), "after", []byte(after)))
 	for i, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if i >= 3 && l != "" {

@@ -43,3 +43,16 @@ func TestMovedRules(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Somebody's edit that was overwritten is shown where the journal keeps it.
+func TestEntryShowsWhatWasOverwritten(t *testing.T) {
+	p := rulesPlan()
+	found := change.State{Present: true, Stored: map[string]string{}}
+	for table, text := range p.Steps()[0].After.Stored {
+		found.Stored[table] = text + "by somebody else\n"
+	}
+	got := render(t, Text, Entry(change.Entry{ID: "20261121-0001", Phase: change.Reverted, Plan: p, Records: []change.Record{{Type: "overwrote", Found: &found}}}))
+	if !strings.Contains(got, "as it was found, and overwritten") || !strings.Contains(got, "+by somebody else") {
+		t.Error(got)
+	}
+}

@@ -322,6 +322,9 @@ func alterError(err error, notes []string) error {
 	switch {
 	case errors.As(err, &mv):
 		for _, row := range mv.Rows {
+			if mv.Edit(row) != nil {
+				continue // the error has its lines
+			}
 			err = fmt.Errorf("%w; %s: %s %q, %s %q, %s %q", err, row.Name,
 				mv.Titles[0], row.Values[0], mv.Titles[1], row.Values[1], mv.Titles[2], row.Values[2])
 		}
