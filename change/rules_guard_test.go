@@ -264,8 +264,10 @@ func rulesSeenAndClosed(t *testing.T, prog string) {
 	must(t, err)
 	id := onlyID(s.stage)
 	need.Eventually(t, 10*time.Second, "the guard saw it", func() bool {
-		_, err := os.Stat(s.journal().seenFile(id))
-		return err == nil
+		e, err := s.journal().Get(id)
+		must(t, err)
+		peer, err := s.journal().Newcomer(e)
+		return err == nil && peer == c.LocalAddr().String()
 	})
 	must(t, c.(*net.TCPConn).SetLinger(0)) // gone at once, on both ends
 	must(t, c.Close())

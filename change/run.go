@@ -29,7 +29,7 @@ type Options struct {
 	// unless Confirm is called in time.
 	ConfirmWithin time.Duration
 	// ConfirmPort is the TCP port to which a new connection must have been
-	// seen before a change that may cut off is confirmed; 0 is 22.
+	// seen before a change that may cut off is confirmed; 0 is that of WayIn.
 	ConfirmPort uint16
 	// ConfirmUnseen confirms without such a connection.
 	ConfirmUnseen bool

@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ func (r *run) remember(rec *Record, res *Result) error {
 	}
 	port := r.o.ConfirmPort
 	if port == 0 {
-		port = sshPort
+		port = WayIn(r.w)
 	}
 	all, err := host.Connections(port)
 	if err != nil {
@@ -108,6 +110,22 @@ func (a *arrivals) look(e Entry) {
 
 func (j *Journal) seenFile(id string) string { return filepath.Join(j.run, id+".seen") }
 
+// Newcomer is the peer of a new connection from outside that was seen since an
+// unconfirmed change was applied that may cut off: "" if none was yet, or if
+// the change wants none (Entry.Port is 0).
+func (j *Journal) Newcomer(e Entry) (peer string, err error) {
+	if e.Port == 0 {
+		return "", nil
+	}
+	if peer, err = e.newcomer(); peer != "" {
+		return peer, nil
+	}
+	if b, rerr := os.ReadFile(j.seenFile(e.ID)); rerr == nil {
+		return strings.TrimSpace(string(b)), nil
+	}
+	return "", err
+}
+
 // cameIn says in words who came in anew since a change was applied that may
 // cut off; "" for all other changes. Nobody is an error, unless that is
 // accepted.
@@ -115,10 +133,7 @@ func (j *Journal) cameIn(e Entry, unseen bool) (string, error) {
 	if e.Port == 0 {
 		return "", nil
 	}
-	peer, err := e.newcomer()
-	if b, rerr := os.ReadFile(j.seenFile(e.ID)); peer == "" && rerr == nil {
-		peer, err = strings.TrimSpace(string(b)), nil
-	}
+	peer, err := j.Newcomer(e)
 	switch {
 	case peer != "":
 		return fmt.Sprintf("seen since: a new connection from %s to port %d", peer, e.Port), nil
@@ -128,6 +143,33 @@ func (j *Journal) cameIn(e Entry, unseen bool) (string, error) {
 		err = errors.New("none was seen")
 	}
 	return "", fail.Hint(fmt.Errorf("confirm %s: it wants a new connection from outside to TCP port %d since it was applied: %w", e.ID, e.Port, err),
-		"leave this one open, log in once more from another machine (this connection proves nothing: it was there before), then confirm again; at the console: --confirm-unseen. Without, it is taken back at %s",
+		"leave this one open, log in once more from another machine and confirm there (this connection proves nothing: it was there before; one that lasts less than half a second may be missed); at the console: --confirm-unseen. Without, it is taken back at %s",
 		e.ConfirmBy.Local().Format(time.TimeOnly))
+}
+
+var sshdPort = regexp.MustCompile(`(?mi)^\s*Port\s+(\d+)\s*$`)
+
+// WayIn is the TCP port where people come in to this machine: that of the
+// present SSH session, else the first that sshd is told to listen on, else
+// SSH's own.
+func WayIn(r host.Reader) uint16 {
+	// client address, client port, server address, server port
+	if f := strings.Fields(os.Getenv("SSH_CONNECTION")); len(f) == 4 {
+		if n, err := strconv.ParseUint(f[3], 10, 16); err == nil && n > 0 {
+			return uint16(n)
+		}
+	}
+	more, _ := r.Glob("/etc/ssh/sshd_config.d/*.conf")
+	for _, file := range append(more, "/etc/ssh/sshd_config") {
+		b, err := r.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if m := sshdPort.FindSubmatch(b); m != nil {
+			if n, err := strconv.ParseUint(string(m[1]), 10, 16); err == nil && n > 0 {
+				return uint16(n)
+			}
+		}
+	}
+	return sshPort
 }

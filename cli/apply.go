@@ -133,7 +133,7 @@ func (a *app) runApply(ctx context.Context, m *machine, arg string, accept []str
 		return err
 	}
 	defer h.Close()
-	o.ConfirmWithin, o.ConfirmPort = within, confirmPort(h, port)
+	o.ConfirmWithin, o.ConfirmPort = within, port
 	res, err := change.Apply(ctx, h, p, o)
 	if err != nil {
 		return a.moved(err)

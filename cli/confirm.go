@@ -3,10 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,38 +15,9 @@ import (
 func (a *app) awaiting(res change.Result) {
 	fmt.Fprintf(a.out, "applied and verified as change %s\n", res.ID)
 	if res.Port != 0 {
-		fmt.Fprintf(a.out, "now log in once more, from another machine (a new connection to port %d), and leave this one open\n", res.Port)
+		fmt.Fprintf(a.out, "now leave this connection open, log in once more from another machine (a new connection to TCP port %d), and confirm there\n", res.Port)
 	}
 	fmt.Fprintf(a.out, "taken back at %s unless you run: headroom confirm %s\n", res.ConfirmBy.Local().Format(time.TimeOnly), res.ID)
-}
-
-var sshdPort = regexp.MustCompile(`(?mi)^\s*Port\s+(\d+)\s*$`)
-
-// confirmPort is where people come in: as the user says, else the port of this
-// very SSH session, else the one that sshd is told to listen on. 0 is SSH's own.
-func confirmPort(r host.Reader, given uint16) uint16 {
-	if given != 0 {
-		return given
-	}
-	// client address, client port, server address, server port
-	if f := strings.Fields(os.Getenv("SSH_CONNECTION")); len(f) == 4 {
-		if n, err := strconv.ParseUint(f[3], 10, 16); err == nil {
-			return uint16(n)
-		}
-	}
-	more, _ := r.Glob("/etc/ssh/sshd_config.d/*.conf")
-	for _, file := range append(more, "/etc/ssh/sshd_config") {
-		b, err := r.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		if m := sshdPort.FindSubmatch(b); m != nil {
-			if n, err := strconv.ParseUint(string(m[1]), 10, 16); err == nil {
-				return uint16(n)
-			}
-		}
-	}
-	return 0
 }
 
 func (a *app) confirm() *cobra.Command {

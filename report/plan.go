@@ -64,11 +64,11 @@ func stepItem(s change.PlannedStep) item {
 		it.Title += ": already so"
 		return it
 	}
-	switch {
-	case s.Step.Kind() == "file":
-		it.Mark, it.Diff = fileMark(s), fileDiff(s)
-	case s.Step.Kind() == "rules":
-		it.Diff = rulesDiff(s)
+	it.Diff = StepDiff(s)
+	switch s.Step.Kind() {
+	case "file":
+		it.Mark = fileMark(s)
+	case "rules":
 	default:
 		rows := shownRows(s.Rows())
 		if len(rows) == 1 && strings.HasSuffix(s.Step.Object(), rows[0].Label) {
@@ -88,6 +88,19 @@ func stepItem(s change.PlannedStep) item {
 	}
 	it.Fields = append(it.Fields, field{Label: "undo", Text: undoWords(s)})
 	return it
+}
+
+// StepDiff is the unified diff of what a step makes of a file or of rules; nil
+// for other steps, and where nothing is to be done.
+func StepDiff(s change.PlannedStep) []string {
+	switch {
+	case s.Nothing():
+	case s.Step.Kind() == "file":
+		return fileDiff(s)
+	case s.Step.Kind() == "rules":
+		return rulesDiff(s)
+	}
+	return nil
 }
 
 // The names of a setting's two values in change.Row.

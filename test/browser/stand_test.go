@@ -57,6 +57,7 @@ func startSite(t testing.TB) *site {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("HEADROOM_STATE", dir) // where the guard looks
 	// fsync off is a finding with a fix that needs no restart.
 	if s.pg, err = pglocal.Start(t.Context(), pglocal.Options{Name: "browser", Settings: map[string]string{"fsync": "off"}}); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestRulesInWords(t *testing.T) {
 	s.must(err)
 	defer old.Close()
 	out, code = s.run("apply", s.plan, "--confirm-within", "5m")
-	wants(t, out, code, 0, "applied and verified", "log in once more, from another machine (a new connection to port 22), and leave this one open")
+	wants(t, out, code, 0, "applied and verified", "leave this connection open, log in once more from another machine (a new connection to TCP port 22), and confirm there")
 	id := s.entries()[1].ID
 	out, code = s.run("confirm", id)
 	wants(t, out, code, 1, "it wants a new connection from outside to TCP port 22 since it was applied: none was seen", "--confirm-unseen")

@@ -71,11 +71,20 @@ func (a *API) journalEntry(w http.ResponseWriter, r *http.Request) error {
 	for i := range records {
 		records[i].Plan = nil // it stands beside
 	}
-	writeJSON(w, http.StatusOK, struct {
+	out := struct {
 		changeJSON
 		Plan    *change.Plan    `json:"plan"`
 		Records []change.Record `json:"records"`
-	}{changeOf(e), e.Plan, records})
+		Port    uint16          `json:"confirm_port,omitempty"` // that a new connection must be seen to before it is confirmed
+		Seen    string          `json:"seen,omitempty"`         // whose was
+	}{changeJSON: changeOf(e), Plan: e.Plan, Records: records}
+	if e.Phase == change.Awaiting {
+		out.Port = e.Port
+		if out.Seen, err = a.Parts.Journal.Newcomer(e); err != nil {
+			return err
+		}
+	}
+	writeJSON(w, http.StatusOK, out)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"headroom/fact"
 	"headroom/fail"
 	"headroom/host"
+	"headroom/report"
 	"headroom/topic/all"
 )
 
@@ -70,7 +71,9 @@ type plannedJSON struct {
 	RiskWhy string      `json:"risk_why"`
 	Restart bool        `json:"restart"`
 	Confirm float64     `json:"confirm_within_seconds,omitempty"` // recommended
+	CutsOff bool        `json:"cuts_off,omitempty"`               // always taken back unless confirmed
 	Steps   []stepJSON  `json:"steps"`
+	Notes   []string    `json:"notes,omitempty"`
 }
 
 type stepJSON struct {
@@ -78,6 +81,7 @@ type stepJSON struct {
 	Nothing bool         `json:"nothing"`
 	Effects []string     `json:"effects,omitempty"`
 	Rows    []change.Row `json:"rows"`
+	Diff    []string     `json:"diff,omitempty"` // of files and rules, in the place of rows
 }
 
 func (a *API) planOf(p *change.Plan) planJSON {
@@ -88,9 +92,9 @@ func (a *API) planOf(p *change.Plan) planJSON {
 	}
 	for _, c := range p.Changes {
 		pl := plannedJSON{Change: c.Change.Spec.String(), Subject: c.Change.Subject, Why: c.Change.Why, Risk: c.Change.Risk,
-			RiskWhy: c.Change.RiskWhy, Restart: c.Change.Restart, Confirm: c.Change.Confirm.Seconds()}
+			RiskWhy: c.Change.RiskWhy, Restart: c.Change.Restart, Confirm: c.Change.Confirm.Seconds(), CutsOff: c.Change.CutsOff, Notes: c.Notes}
 		for _, s := range c.Steps {
-			pl.Steps = append(pl.Steps, stepJSON{s.Step.Object(), s.Nothing(), s.Step.Effects(), s.Rows()})
+			pl.Steps = append(pl.Steps, stepJSON{s.Step.Object(), s.Nothing(), s.Step.Effects(), s.Rows(), report.StepDiff(s)})
 		}
 		j.Changes = append(j.Changes, pl)
 	}
@@ -200,6 +204,7 @@ type consent struct {
 	Confirm string   `json:"confirm"` // the id, typed
 	Accept  []string `json:"accept"`  // risks taken by name
 	Within  float64  `json:"confirm_within_seconds"`
+	Unseen  bool     `json:"confirm_unseen"` // keep it although nobody was seen to come in anew
 }
 
 // consented reads the body and holds the typed id against the one asked for.
@@ -291,7 +296,7 @@ func (a *API) alter(w http.ResponseWriter, r *http.Request, p *change.Plan, c co
 	}
 	defer h.Close()
 	o := a.Changes.Options()
-	o.Accept, o.ConfirmWithin = c.Accept, time.Duration(c.Within*float64(time.Second))
+	o.Accept, o.ConfirmUnseen, o.ConfirmWithin = c.Accept, c.Unseen, time.Duration(c.Within*float64(time.Second))
 	found, err := change.Recover(ctx, h, o)
 	notes := []string{}
 	for _, f := range found {
@@ -307,7 +312,7 @@ func (a *API) alter(w http.ResponseWriter, r *http.Request, p *change.Plan, c co
 	}
 	out := map[string]any{"id": res.ID, "state": string(res.Phase), "notes": notes}
 	if !res.ConfirmBy.IsZero() {
-		out["confirm_by"] = res.ConfirmBy.UTC()
+		out["confirm_by"], out["confirm_port"] = res.ConfirmBy.UTC(), res.Port
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -129,6 +130,19 @@ func TestPlanApplyRevert(t *testing.T) {
 	}
 	if now := setting(t, srv, "checkpoint_timeout"); now != before {
 		t.Errorf("reverted, and it is %s, not %s", now, before)
+	}
+}
+
+// Rules are shown by what differs, and what it takes to keep them.
+func TestPlanOfRules(t *testing.T) {
+	step := change.Rules{Tool: "nft", Tables: []string{"ip a"}}
+	p := &change.Plan{Hash: "0123456789", Changes: []change.Planned{{
+		Change: change.Change{Spec: change.Spec{ID: "test.rules"}, CutsOff: true, Confirm: 2 * time.Minute}, Notes: []string{"not saved"},
+		Steps: []change.PlannedStep{{Step: step, Before: change.State{Present: true, Stored: map[string]string{"ip a": "x\ny\n"}},
+			After: change.State{Present: true, Stored: map[string]string{"ip a": "x\nz\n"}}}}}}}
+	c := new(API).planOf(p).Changes[0]
+	if got := strings.Join(c.Steps[0].Diff, "|"); !c.CutsOff || c.Confirm != 120 || len(c.Notes) != 1 || !strings.HasSuffix(got, "| x|-y|+z") {
+		t.Errorf("%q of %+v", got, c)
 	}
 }
 

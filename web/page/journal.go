@@ -75,7 +75,13 @@ func (p *pages) changes() ([]change.Entry, error) {
 type entryData struct {
 	changeRow
 	Text string
+	// Seen is whose new connection from outside was seen since it was applied,
+	// if it waits for one; Unsure is why that cannot be told.
+	Seen, Unsure string
 }
+
+// Wants says whether it waits for a new connection from outside.
+func (d entryData) Wants() bool { return d.Waits() && d.Port != 0 }
 
 func (p *pages) journalEntry(w http.ResponseWriter, r *http.Request) {
 	v, err := p.view(r)
@@ -98,7 +104,13 @@ func (p *pages) journalEntry(w http.ResponseWriter, r *http.Request) {
 		p.fault(w, r, http.StatusInternalServerError, err.Error())
 		return
 	}
-	p.show(w, r, http.StatusOK, frame{Title: "Change " + all[i].ID, view: v, Data: entryData{changeRow{all[i]}, text}}, "entry")
+	d := entryData{changeRow: changeRow{all[i]}, Text: text}
+	if d.Wants() {
+		if d.Seen, err = p.Parts.Journal.Newcomer(all[i]); err != nil {
+			d.Unsure = err.Error()
+		}
+	}
+	p.show(w, r, http.StatusOK, frame{Title: "Change " + all[i].ID, view: v, Data: d}, "entry")
 }
 
 // plain is a report as a terminal shows it.

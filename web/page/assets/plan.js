@@ -6,10 +6,13 @@
     for (const c of p.changes || []) {
       box.append(make('p', { class: 'dim' }, c.change + ' – ' + c.subject + '. ' + c.why));
       const body = make('tbody');
-      for (const s of c.steps || []) for (const r of s.rows || []) body.append(make('tr', {}, make('td', {}, r.name), make('td', { class: 'num' }, r.now), make('td', { class: 'num' }, r.after)));
+      for (const s of c.steps || []) for (const r of s.diff ? [] : s.rows || []) body.append(make('tr', {}, make('td', {}, r.name), make('td', { class: 'num' }, r.now), make('td', { class: 'num' }, r.after)));
       if (body.children.length) box.append(make('div', { class: 'table' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'what'), make('th', { class: 'num' }, 'now'), make('th', { class: 'num' }, 'after'))), body)));
-      const effects = (c.steps || []).flatMap(s => s.effects || []);
+      for (const s of c.steps || []) if (s.diff) box.append(make('p', {}, make('b', {}, s.object)), make('pre', { class: 'diff', tabindex: 0 }, ...s.diff.map(l => make('span', { class: l[0] === '+' ? 'added' : l[0] === '-' ? 'gone' : null }, l + '\n'))));
+      const effects = [...new Set((c.steps || []).flatMap(s => s.effects || []))];
       if (effects.length) box.append(make('p', {}, 'Then: ' + effects.join('; ')));
+      if (c.notes) box.append(make('details', {}, make('summary', {}, c.notes.length + (c.notes.length > 1 ? ' notes' : ' note')), make('ul', {}, ...c.notes.map(n => make('li', {}, n)))));
+      if (c.cuts_off) box.append(make('p', {}, make('b', {}, 'It may cut you off.'), ' It is taken back by itself after ' + unit.seconds(c.confirm_within_seconds) + ' unless somebody came in anew from outside and you keep it.'));
       if (c.risk) box.append(make('p', {}, 'Risk: ' + c.risk + (c.risk_why ? ' – ' + c.risk_why : '')));
     }
     return box;
@@ -42,7 +45,9 @@
       said.textContent = 'Under way …';
       try {
         const r = await act(input.value);
-        said.replaceChildren('Done and verified: change ', make('a', { href: '/journal/' + encodeURIComponent(r.id) }, r.id), ' is ' + r.state + '. ' + (r.notes || []).join('; '));
+        const there = make('a', { href: '/journal/' + encodeURIComponent(r.id) }, r.id);
+        said.replaceChildren('Done and verified: change ', there, ' is ' + r.state + '. ' + (r.notes || []).join('; '));
+        if (r.state === 'awaiting') said.append(make('b', {}, ' Taken back at ' + clock.full(Date.parse(r.confirm_by)) + ' unless you keep it there. '), r.confirm_port ? 'First log in once more from another machine: a new connection to TCP port ' + r.confirm_port + ' must be seen.' : '');
       } catch (err) { said.textContent = 'Not done: ' + err.message; input.disabled = false; }
     };
     return form;
@@ -53,7 +58,9 @@
     if (b.dataset.plan) preview(b);
     if (b.dataset.do) {
       const box = b.closest('[data-consent]'), id = box.dataset.consent;
-      box.querySelector('.plan-out').replaceChildren(consent(id, b.textContent, null, typed => api.post('changes/' + id + '/' + b.dataset.do, { confirm: typed })));
+      const unseen = 'wants' in b.dataset ? make('input', { type: 'checkbox', name: 'unseen' }) : null;
+      const extra = unseen ? make('label', {}, unseen, ' keep it even if no new connection was seen: nobody may get in then') : null;
+      box.querySelector('.plan-out').replaceChildren(consent(id, b.textContent, extra, typed => api.post('changes/' + id + '/' + b.dataset.do, { confirm: typed, confirm_unseen: unseen && unseen.checked || undefined })));
     }
   });
 })();
