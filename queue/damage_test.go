@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,5 +245,48 @@ func TestNewerVersionIsRefused(t *testing.T) {
 	}
 	if _, err := queue.Open(t.Context(), queue.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "newer version") {
 		t.Fatalf("opened files of a version to come: %v", err)
+	}
+}
+
+// A dead letter that is damaged is listed as that, not put back, and can be
+// dropped.
+func TestDamagedDeadLetter(t *testing.T) {
+	dir := t.TempDir()
+	q := openLog(t, queue.Options{Dir: dir, MinFree: -1})
+	defer q.Close()
+	if err := q.Put(t.Context(), queuetest.Payload(1, 100)); err != nil {
+		t.Fatal(err)
+	}
+	ms, err := q.Fetch(t.Context(), 1)
+	if err == nil {
+		err = ms[0].Kill(t.Context(), "bad")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "dead", "*.dead"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)-1] ^= 1
+	if err := os.WriteFile(files[0], raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := q.Dead(t.Context(), "", 9)
+	if err != nil || len(dead) != 1 || !strings.Contains(dead[0].Reason, "damaged") {
+		t.Fatalf("%+v, %v", dead, err)
+	}
+	if err := q.Retry(t.Context(), dead[0].ID); !errors.Is(err, queue.ErrDamaged) {
+		t.Errorf("retry: %v", err)
+	}
+	if s, err := q.Status(t.Context()); err != nil || s.Messages != 0 || s.Dead != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := q.Drop(t.Context(), dead[0].ID); err != nil {
+		t.Error(err)
 	}
 }

@@ -67,8 +67,8 @@ func (b *deadBox) load() error {
 }
 
 func (b *deadBox) add(name string, size int64) {
-	if _, twice := b.sizes[name]; !twice {
-		b.names = append(b.names, name)
+	if i, twice := slices.BinarySearch(b.names, name); !twice {
+		b.names = slices.Insert(b.names, i, name)
 	}
 	b.bytes += size - b.sizes[name]
 	b.sizes[name] = size
@@ -81,23 +81,68 @@ func (b *deadBox) put(at time.Time, seq uint64, reason string, data []byte) erro
 	if err := b.load(); err != nil {
 		return err
 	}
-	raw := encodeDead(DeadLetter{at, reason, data})
+	raw := encodeDead(DeadLetter{At: at, Reason: reason, Data: data})
 	name := fmt.Sprintf("%020d-%020d%s", at.UnixMilli(), seq, deadEnd)
 	if err := folder(b.dir).Replace(name, raw); err != nil {
 		return err
 	}
 	b.add(name, int64(len(raw)))
 	for len(b.names) > 1 && (b.bytes > b.limit || len(b.names) > deadMost) {
-		old := b.names[0]
-		if err := os.Remove(folder(b.dir).path(old)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if b.remove(b.names[0]) != nil {
 			return nil
 		}
-		b.bytes -= b.sizes[old]
-		delete(b.sizes, old)
-		b.names = b.names[1:]
 		b.dropped++
 	}
 	return nil
+}
+
+// remove takes a file away; b.mu is held.
+func (b *deadBox) remove(name string) error {
+	if err := os.Remove(folder(b.dir).path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	b.bytes -= b.sizes[name]
+	delete(b.sizes, name)
+	if i, there := slices.BinarySearch(b.names, name); there {
+		b.names = slices.Delete(b.names, i, i+1)
+	}
+	return nil
+}
+
+// get reads the letter of an ID.
+func (b *deadBox) get(id string) (DeadLetter, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.load(); err != nil {
+		return DeadLetter{}, err
+	}
+	if _, there := b.sizes[id+deadEnd]; !there {
+		return DeadLetter{}, ErrNoLetter
+	}
+	raw, err := os.ReadFile(folder(b.dir).path(id + deadEnd))
+	if errors.Is(err, os.ErrNotExist) {
+		return DeadLetter{}, ErrNoLetter
+	}
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	return parseDead(id, raw)
+}
+
+// drop removes the letter of an ID durably.
+func (b *deadBox) drop(id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.load(); err != nil {
+		return err
+	}
+	if _, there := b.sizes[id+deadEnd]; !there {
+		return ErrNoLetter
+	}
+	if err := b.remove(id + deadEnd); err != nil {
+		return err
+	}
+	return host.SyncDir(b.dir)
 }
 
 func (b *deadBox) count() (kept, dropped uint64) {
@@ -107,13 +152,17 @@ func (b *deadBox) count() (kept, dropped uint64) {
 	return uint64(len(b.names)), b.dropped
 }
 
-// list returns the newest n, newest first. One that is damaged is listed as
-// such.
-func (b *deadBox) list(n int) ([]DeadLetter, error) {
+// list returns the newest n older than one of an ID, newest first. One that is
+// damaged is listed as such.
+func (b *deadBox) list(before string, n int) ([]DeadLetter, error) {
 	b.mu.Lock()
 	err := b.load()
 	names := slices.Clone(b.names)
 	b.mu.Unlock()
+	if before != "" {
+		older, _ := slices.BinarySearch(names, before+deadEnd)
+		names = names[:older]
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
@@ -129,9 +178,10 @@ func (b *deadBox) list(n int) ([]DeadLetter, error) {
 		if err != nil {
 			return out, fmt.Errorf("list dead letters: %w", err)
 		}
-		d, err := parseDead(raw)
+		id := strings.TrimSuffix(name, deadEnd)
+		d, err := parseDead(id, raw)
 		if err != nil {
-			d = DeadLetter{Reason: fmt.Sprintf("file %s: %v", name, err), Data: raw}
+			d = DeadLetter{ID: id, Reason: fmt.Sprintf("file %s: %v", name, err), Data: raw}
 		}
 		out = append(out, d)
 	}
@@ -148,14 +198,14 @@ func encodeDead(d DeadLetter) []byte {
 	return raw
 }
 
-func parseDead(raw []byte) (DeadLetter, error) {
+func parseDead(id string, raw []byte) (DeadLetter, error) {
 	if len(raw) < deadHead || string(raw[:4]) != deadMagic || crc32.Checksum(raw[8:], castagnoli) != binary.LittleEndian.Uint32(raw[4:]) {
-		return DeadLetter{}, errors.New("damaged")
+		return DeadLetter{}, ErrDamaged
 	}
 	at := time.UnixMilli(int64(binary.LittleEndian.Uint64(raw[8:])))
 	n := binary.LittleEndian.Uint32(raw[16:])
 	if uint64(n) > uint64(len(raw)-deadHead) {
-		return DeadLetter{}, errors.New("damaged")
+		return DeadLetter{}, ErrDamaged
 	}
-	return DeadLetter{at, string(raw[deadHead : deadHead+n]), raw[deadHead+n:]}, nil
+	return DeadLetter{id, at, string(raw[deadHead : deadHead+n]), raw[deadHead+n:]}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -172,5 +173,27 @@ func (m *message) Kill(ctx context.Context, reason string) error {
 	return m.finish()
 }
 
-// Dead lists the newest first.
-func (l *log) Dead(_ context.Context, n int) ([]DeadLetter, error) { return l.dead.list(n) }
+func (l *log) Dead(_ context.Context, before string, n int) ([]DeadLetter, error) {
+	return l.dead.list(before, n)
+}
+
+func (l *log) Retry(ctx context.Context, id string) error {
+	d, err := l.dead.get(id)
+	if err != nil {
+		return fmt.Errorf("retry dead letter %.60q: %w", id, err)
+	}
+	if err := l.Put(ctx, d.Data); err != nil {
+		return fmt.Errorf("retry dead letter %s: %w", id, err)
+	}
+	if err := l.dead.drop(id); err != nil && !errors.Is(err, ErrNoLetter) {
+		return fmt.Errorf("dead letter %s is in the queue again, and stays in both: %w", id, err)
+	}
+	return nil
+}
+
+func (l *log) Drop(_ context.Context, id string) error {
+	if err := l.dead.drop(id); err != nil {
+		return fmt.Errorf("drop dead letter %.60q: %w", id, err)
+	}
+	return nil
+}

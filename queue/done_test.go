@@ -76,7 +76,7 @@ func FuzzCursor(f *testing.F) {
 func FuzzDead(f *testing.F) {
 	f.Add(encodeDead(DeadLetter{Reason: "no", Data: []byte("x")}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if d, err := parseDead(raw); err == nil && string(encodeDead(d)) != string(raw) {
+		if d, err := parseDead("x", raw); err == nil && string(encodeDead(d)) != string(raw) {
 			t.Fatalf("%+v is written in another way", d)
 		}
 	})

@@ -174,7 +174,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	if err != nil || s.Dead != 4 || s.DeadDropped != 8 || s.Killed != 12 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	dead, err := q.Dead(t.Context(), 100)
+	dead, err := q.Dead(t.Context(), "", 100)
 	if err != nil || len(dead) != 4 || queuetest.Number(dead[3].Data) != 8 {
 		t.Errorf("%d dead letters, %v", len(dead), err)
 	}

@@ -43,7 +43,7 @@ func TestOldFolders(t *testing.T) {
 	}
 	q := openLog(t, queue.Options{Dir: dir})
 	defer q.Close()
-	dead, err := q.Dead(t.Context(), 9)
+	dead, err := q.Dead(t.Context(), "", 9)
 	if err != nil || len(dead) != 1 || dead[0].Reason != "refused: ü" || string(dead[0].Data) != string(queuetest.Payload(2, 60)) {
 		t.Errorf("dead letters %+v, %v", dead, err)
 	}

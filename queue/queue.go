@@ -26,6 +26,12 @@ var (
 	ErrTooLarge = errors.New("message is over 1 MiB") // for good
 )
 
+// Errors of Retry and Drop.
+var (
+	ErrNoLetter = errors.New("there is no such dead letter") // it may have made room for newer ones
+	ErrDamaged  = errors.New("damaged")                      // what was kept is not what was set aside
+)
+
 // ErrHeld is wrapped by what opens a queue whose folder another process holds.
 var ErrHeld = errors.New("another process has it open")
 
@@ -41,8 +47,15 @@ type Queue interface {
 	Fetch(ctx context.Context, n int) ([]Message, error)
 	// Status says how full the queue is.
 	Status(ctx context.Context) (Status, error)
-	// Dead lists the newest n messages that were set aside for good.
-	Dead(ctx context.Context, n int) ([]DeadLetter, error)
+	// Dead lists messages that were set aside, the newest first: at most n, all
+	// older than the letter of the ID before; "" begins with the newest.
+	Dead(ctx context.Context, before string, n int) ([]DeadLetter, error)
+	// Retry puts a dead letter's message into the queue again, behind all others.
+	// It is on disk there before it leaves the dead letters: an interruption
+	// leaves it in both. The errors are those of Put, ErrNoLetter and ErrDamaged.
+	Retry(ctx context.Context, id string) error
+	// Drop removes a dead letter for good. ErrNoLetter if there is none.
+	Drop(ctx context.Context, id string) error
 	Close() error
 }
 
@@ -87,6 +100,7 @@ type Status struct {
 
 // DeadLetter is a message that was set aside for good.
 type DeadLetter struct {
+	ID     string // names it for as long as it is kept
 	At     time.Time
 	Reason string
 	Data   []byte

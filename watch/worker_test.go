@@ -171,7 +171,7 @@ func TestWorkerSetsAsideOnlyWhatIsBad(t *testing.T) {
 	if st := w.State(); st.Killed != 4 {
 		t.Errorf("%d set aside, want 3 and the one that is no batch", st.Killed)
 	}
-	dead, err := q.Dead(t.Context(), 10)
+	dead, err := q.Dead(t.Context(), "", 10)
 	if err != nil || len(dead) != 4 {
 		t.Fatalf("%d dead letters, %v", len(dead), err)
 	}

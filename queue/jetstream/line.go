@@ -41,6 +41,7 @@ type line struct {
 
 	fsyncLast             atomic.Int64
 	refused, killed, lost atomic.Uint64
+	taken                 atomic.Uint64 // dead letters that were retried or dropped by hand
 }
 
 // generation is one connection, with what was found over it.
@@ -50,7 +51,7 @@ type generation struct {
 	messages js.Stream
 	dead     js.Stream
 	reader   js.Consumer
-	deadLow  uint64 // first dead letter when it was opened
+	deadGone uint64 // dead letters that were gone when it was opened
 }
 
 func (l *line) current() (*generation, error) {
@@ -229,6 +230,8 @@ func (l *line) Status(ctx context.Context) (queue.Status, error) {
 	if info, err = g.dead.Info(ctx); err != nil {
 		return s, fmt.Errorf("read state of dead letters: %w", err)
 	}
-	s.Dead, s.DeadDropped = info.State.Msgs, info.State.FirstSeq-min(g.deadLow, info.State.FirstSeq)
+	s.Dead = info.State.Msgs
+	taken := g.deadGone + l.taken.Load()
+	s.DeadDropped = max(gone(info), taken) - taken
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -63,8 +64,10 @@ func (m *message) Kill(ctx context.Context, reason string) error {
 	return m.Ack(ctx)
 }
 
-// Dead lists the newest first.
-func (l *line) Dead(ctx context.Context, n int) ([]queue.DeadLetter, error) {
+// gone is how many messages of a stream there are no more.
+func gone(info *js.StreamInfo) uint64 { return info.State.LastSeq - info.State.Msgs }
+
+func (l *line) Dead(ctx context.Context, before string, n int) ([]queue.DeadLetter, error) {
 	g, err := l.current()
 	if err != nil {
 		return nil, err
@@ -76,7 +79,15 @@ func (l *line) Dead(ctx context.Context, n int) ([]queue.DeadLetter, error) {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
 	var out []queue.DeadLetter
-	for seq := info.State.LastSeq; seq >= info.State.FirstSeq && seq > 0 && len(out) < n; seq-- {
+	last := info.State.LastSeq
+	if before != "" {
+		seq, err := strconv.ParseUint(before, 10, 64)
+		if err != nil || seq == 0 {
+			return nil, fmt.Errorf("list dead letters before %.60q: %w", before, queue.ErrNoLetter)
+		}
+		last = min(last, seq-1)
+	}
+	for seq := last; seq >= info.State.FirstSeq && seq > 0 && len(out) < n; seq-- {
 		raw, err := g.dead.GetMsg(ctx, seq)
 		if errors.Is(err, js.ErrMsgNotFound) {
 			continue
@@ -88,7 +99,61 @@ func (l *line) Dead(ctx context.Context, n int) ([]queue.DeadLetter, error) {
 		if err != nil {
 			reason = raw.Header.Get(reasonHeader)
 		}
-		out = append(out, queue.DeadLetter{At: raw.Time, Reason: reason, Data: raw.Data})
+		out = append(out, queue.DeadLetter{ID: strconv.FormatUint(seq, 10), At: raw.Time, Reason: reason, Data: raw.Data})
 	}
 	return out, nil
+}
+
+func (l *line) Retry(ctx context.Context, id string) error {
+	g, d, err := l.letter(ctx, id)
+	if err != nil {
+		return fmt.Errorf("retry dead letter %.60q: %w", id, err)
+	}
+	if err := l.Put(ctx, d.Data); err != nil {
+		return fmt.Errorf("retry dead letter %s: %w", id, err)
+	}
+	if err := l.remove(ctx, g, d); err != nil {
+		return fmt.Errorf("dead letter %s is in the queue again, and stays in both: %w", id, err)
+	}
+	return nil
+}
+
+func (l *line) Drop(ctx context.Context, id string) error {
+	g, d, err := l.letter(ctx, id)
+	if err == nil {
+		err = l.remove(ctx, g, d)
+	}
+	if err != nil {
+		return fmt.Errorf("drop dead letter %.60q: %w", id, err)
+	}
+	return nil
+}
+
+// letter reads the dead letter of an ID.
+func (l *line) letter(ctx context.Context, id string) (*generation, *js.RawStreamMsg, error) {
+	g, err := l.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	seq, err := strconv.ParseUint(id, 10, 64)
+	if err != nil || seq == 0 {
+		return nil, nil, queue.ErrNoLetter
+	}
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	d, err := g.dead.GetMsg(ctx, seq)
+	if errors.Is(err, js.ErrMsgNotFound) {
+		err = queue.ErrNoLetter
+	}
+	return g, d, err
+}
+
+func (l *line) remove(ctx context.Context, g *generation, d *js.RawStreamMsg) error {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if err := g.dead.DeleteMsg(ctx, d.Sequence); err != nil {
+		return err
+	}
+	l.taken.Add(1)
+	return nil
 }

@@ -88,7 +88,7 @@ func begin(ctx context.Context, nc *nats.Conn, o queue.Options, alone bool, repl
 	if g.dead, err = ensure(ctx, j, func(r int) js.StreamConfig { return deadConfig(o, r) }, replicas); err != nil {
 		return nil, err
 	}
-	g.deadLow = max(g.dead.CachedInfo().State.FirstSeq, 1)
+	g.deadGone = gone(g.dead.CachedInfo())
 	name := readerName
 	if alone { // under a new name: the server may still be removing the files of the old one
 		name = fmt.Sprintf("%s-%d", readerName, time.Now().UnixNano())

@@ -35,7 +35,7 @@ type Kind struct {
 // Run runs the suite.
 func Run(t *testing.T, k Kind) {
 	for name, test := range map[string]func(*testing.T, Kind){
-		"order": order, "lease": lease, "hold": hold, "back": back, "kill": kill, "full": full,
+		"order": order, "lease": lease, "hold": hold, "back": back, "kill": kill, "dead letters": deadLetters, "full": full,
 		"restart": restart, "many": many, "cancel": cancel, "close": closing, "huge": huge, "status": status,
 		"small messages": smallMessages, "late ack": lateAck,
 	} {
@@ -221,7 +221,7 @@ func kill(t *testing.T, k Kind) {
 	empty(t, q)
 	check := func(q queue.Queue) {
 		t.Helper()
-		dead, err := q.Dead(ctxOf(t), 10)
+		dead, err := q.Dead(ctxOf(t), "", 10)
 		if err != nil || len(dead) != 2 {
 			t.Fatalf("%d dead letters, %v; want 2", len(dead), err)
 		}
@@ -231,7 +231,7 @@ func kill(t *testing.T, k Kind) {
 				t.Errorf("dead letter %d: %q %s", i, d.Reason, d.At)
 			}
 		}
-		if one, err := q.Dead(ctxOf(t), 1); err != nil || len(one) != 1 || Number(one[0].Data) != 1 {
+		if one, err := q.Dead(ctxOf(t), "", 1); err != nil || len(one) != 1 || Number(one[0].Data) != 1 {
 			t.Errorf("the newest one: %d, %v", len(one), err)
 		}
 	}
