@@ -78,7 +78,7 @@ Exit status: 0 stopped; 1 error; 2 usage; 5 another one runs.`,
 	fl.StringArrayVar(&f.Servers, "db", nil, "PostgreSQL server to watch besides those found, as libpq takes it; several times for several")
 	fl.BoolVar(&f.AllowChanges, "allow-changes", false, "let the page apply a plan, after its name was typed")
 	fl.BoolVar(&quietCollect, "no-collect", false, "do not watch this machine; only take what agents send")
-	c.AddCommand(a.upLink(), a.upToken())
+	c.AddCommand(a.upLink(), a.upToken(), a.upDead(), a.upHost())
 	return c
 }
 

@@ -32,10 +32,11 @@ type Options struct {
 type Book struct {
 	o Options
 
-	mu      sync.Mutex
-	hosts   map[string]*entry
-	bytes   int
-	changed chan struct{} // closed when something was told
+	mu        sync.Mutex
+	hosts     map[string]*entry
+	forgotten map[string]forgotten // hosts that nobody misses any more
+	bytes     int
+	changed   chan struct{} // closed when something was told
 }
 
 // entry is one host.
@@ -120,7 +121,7 @@ func NewBook(o Options) *Book {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Book{o: o, hosts: map[string]*entry{}, changed: make(chan struct{})}
+	return &Book{o: o, hosts: map[string]*entry{}, forgotten: map[string]forgotten{}, changed: make(chan struct{})}
 }
 
 // ErrOwn says that a host has the name of the machine itself.
@@ -156,6 +157,7 @@ func (b *Book) open(host string) *entry {
 	}
 	e = &entry{told: map[key]*paper{}, looks: map[string]time.Time{}}
 	b.hosts[host] = e
+	delete(b.forgotten, host)
 	return e
 }
 
@@ -163,12 +165,21 @@ func (b *Book) open(host string) *entry {
 func (b *Book) forget() {
 	for name, e := range b.hosts {
 		if b.o.Now().Sub(e.heard) > b.o.Keep {
-			for _, t := range e.told {
-				b.bytes -= len(t.packed)
-			}
-			delete(b.hosts, name)
+			b.drop(name, e)
 		}
 	}
+	for name, f := range b.forgotten {
+		if b.o.Now().Sub(f.at) > b.o.Keep {
+			delete(b.forgotten, name)
+		}
+	}
+}
+
+func (b *Book) drop(name string, e *entry) {
+	for _, t := range e.told {
+		b.bytes -= len(t.packed)
+	}
+	delete(b.hosts, name)
 }
 
 // maxServers bounds the servers whose sessions are kept of a host.

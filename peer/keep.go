@@ -15,6 +15,11 @@ type Kept struct {
 func (b *Book) Unkept() (out []Kept) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for name, f := range b.forgotten {
+		if !f.kept {
+			out = append(out, Kept{name, mark, f.at, []byte("{}")})
+		}
+	}
 	for name, e := range b.hosts {
 		for k, t := range e.told {
 			if t.kept {
@@ -33,6 +38,10 @@ func (b *Book) IsKept(list []Kept) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range list {
+		if f, ok := b.forgotten[k.Host]; ok && k.Kind == mark && f.at.Equal(k.Received) {
+			f.kept = true
+			b.forgotten[k.Host] = f
+		}
 		if e := b.hosts[k.Host]; e != nil {
 			if t := e.told[key{kind: k.Kind}]; t != nil && t.received.Equal(k.Received) {
 				t.kept = true
@@ -43,11 +52,18 @@ func (b *Book) IsKept(list []Kept) {
 
 // Restore puts back what the store has kept. What was told since the start is
 // newer and stays; what cannot be read any more is passed over, as its host
-// tells it anew.
+// tells it anew; so is what a host told before it was forgotten.
 func (b *Book) Restore(list []Kept) {
+	b.mu.Lock()
+	for _, k := range list {
+		if k.Kind == mark && b.hosts[k.Host] == nil {
+			b.forgotten[k.Host] = forgotten{k.Received, true}
+		}
+	}
+	b.mu.Unlock()
 	for _, k := range list {
 		d, err := decode(k.Body)
-		if err != nil || d.Host != k.Host || d.Kind != k.Kind || d.Host == b.o.Own {
+		if err != nil || d.Host != k.Host || d.Kind != k.Kind || d.Host == b.o.Own || b.Forgotten(k.Host, k.Received) {
 			continue
 		}
 		b.restore(k, d)

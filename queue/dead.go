@@ -109,17 +109,40 @@ func (b *deadBox) remove(name string) error {
 	return nil
 }
 
+// letterID is the name of a file as it can be typed; of a file that is not ours,
+// its name.
+func letterID(name string) string {
+	var at, seq uint64
+	if n, _ := fmt.Sscanf(name, "%d-%d"+deadEnd, &at, &seq); n < 2 {
+		return name
+	}
+	return fmt.Sprintf("%d-%d", at, seq)
+}
+
+// letterName is the file of an ID; no ID leads to another folder.
+func letterName(id string) (string, error) {
+	var at, seq uint64
+	if n, _ := fmt.Sscanf(id, "%d-%d", &at, &seq); n < 2 {
+		return "", ErrNoLetter
+	}
+	return fmt.Sprintf("%020d-%020d%s", at, seq, deadEnd), nil
+}
+
 // get reads the letter of an ID.
 func (b *deadBox) get(id string) (DeadLetter, error) {
+	name, err := letterName(id)
+	if err != nil {
+		return DeadLetter{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.load(); err != nil {
 		return DeadLetter{}, err
 	}
-	if _, there := b.sizes[id+deadEnd]; !there {
+	if _, there := b.sizes[name]; !there {
 		return DeadLetter{}, ErrNoLetter
 	}
-	raw, err := os.ReadFile(folder(b.dir).path(id + deadEnd))
+	raw, err := os.ReadFile(folder(b.dir).path(name))
 	if errors.Is(err, os.ErrNotExist) {
 		return DeadLetter{}, ErrNoLetter
 	}
@@ -131,15 +154,19 @@ func (b *deadBox) get(id string) (DeadLetter, error) {
 
 // drop removes the letter of an ID durably.
 func (b *deadBox) drop(id string) error {
+	name, err := letterName(id)
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.load(); err != nil {
 		return err
 	}
-	if _, there := b.sizes[id+deadEnd]; !there {
+	if _, there := b.sizes[name]; !there {
 		return ErrNoLetter
 	}
-	if err := b.remove(id + deadEnd); err != nil {
+	if err := b.remove(name); err != nil {
 		return err
 	}
 	return host.SyncDir(b.dir)
@@ -160,7 +187,11 @@ func (b *deadBox) list(before string, n int) ([]DeadLetter, error) {
 	names := slices.Clone(b.names)
 	b.mu.Unlock()
 	if before != "" {
-		older, _ := slices.BinarySearch(names, before+deadEnd)
+		name, err := letterName(before)
+		if err != nil {
+			return nil, fmt.Errorf("list dead letters before %.60q: %w", before, err)
+		}
+		older, _ := slices.BinarySearch(names, name)
 		names = names[:older]
 	}
 	if err != nil {
@@ -178,7 +209,7 @@ func (b *deadBox) list(before string, n int) ([]DeadLetter, error) {
 		if err != nil {
 			return out, fmt.Errorf("list dead letters: %w", err)
 		}
-		id := strings.TrimSuffix(name, deadEnd)
+		id := letterID(name)
 		d, err := parseDead(id, raw)
 		if err != nil {
 			d = DeadLetter{ID: id, Reason: fmt.Sprintf("file %s: %v", name, err), Data: raw}

@@ -145,7 +145,12 @@ type part struct {
 // run runs all parts. The first that fails for good ends the others, and so
 // does the context; what feeds ends before what is fed.
 func (w *watcher) run(ctx context.Context) error {
-	server, err := w.server()
+	socket, done, err := w.place.socket()
+	if err != nil {
+		return errors.Join(err, w.queue.Close())
+	}
+	defer done()
+	server, err := w.server(socket)
 	if err == nil {
 		err = w.link(server)
 	}

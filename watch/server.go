@@ -27,14 +27,15 @@ func finder(o host.Dirs, servers []string) func(context.Context) []agent.Target 
 	return f.Find
 }
 
-// server makes the pages and answers; it listens already.
-func (w *watcher) server() (*web.Server, error) {
+// server makes the pages and answers; it listens already, also on a socket for
+// the commands of this machine.
+func (w *watcher) server(socket string) (*web.Server, error) {
 	parts := w.parts()
 	answers := api.New(parts)
 	w.answers = answers
 	w.house.known = answers.Know
 	return web.New(web.Options{
-		Listen: w.o.Listen, CertFile: w.o.Cert, KeyFile: w.o.Key, Hosts: w.o.Hosts,
+		Listen: w.o.Listen, Socket: socket, CertFile: w.o.Cert, KeyFile: w.o.Key, Hosts: w.o.Hosts,
 		API: answers, Pages: page.New(page.Options{Parts: parts, AllowChanges: w.o.AllowChanges}),
 		Tokens: auth.OpenTokens(w.place.path("tokens.json")), Sessions: auth.OpenSessions(w.place.path("sessions.json")),
 		Log: w.o.Say,

@@ -215,7 +215,7 @@ func (w *worker) kill(ctx context.Context, m queue.Message, why error) {
 		w.say(fmt.Sprintf("set a batch aside: %v; it will come again", err))
 		return
 	}
-	w.say("a batch was set aside: " + why.Error())
+	w.say("a batch was set aside: " + why.Error() + "; headroom up dead lists what was, and puts it back")
 	w.mu.Lock()
 	w.state.Killed++
 	w.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"headroom/fail"
 	"headroom/metric"
 	"headroom/peer"
+	"headroom/store"
 	"headroom/topic/postgres"
 )
 
@@ -152,6 +153,54 @@ func (a *API) hosts(w http.ResponseWriter, _ *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"hosts": list})
 	return nil
+}
+
+// forgetHost has a silent host missed no more.
+func (a *API) forgetHost(w http.ResponseWriter, r *http.Request) error {
+	if a.Parts.Hosts == nil {
+		return absent("what other hosts tell")
+	}
+	name := r.PathValue("name")
+	last, err := a.lastOf(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	err = a.Parts.Hosts.Forget(name, last)
+	switch {
+	case errors.Is(err, peer.ErrSpeaks):
+		return fail.With(err, fail.Locked)
+	case err != nil:
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"forgotten": name})
+	return nil
+}
+
+// lastOf is when a host was heard last or, where the book does not know it, sent
+// the newest sample of those that the store has of two weeks; an error if nothing
+// is known of it.
+func (a *API) lastOf(ctx context.Context, host string) (last time.Time, err error) {
+	if h, known := a.Parts.Hosts.Host(host); known {
+		return h.Heard, nil
+	}
+	st, err := a.openStore()
+	if err != nil {
+		return last, err
+	}
+	now := a.Now()
+	list, err := st.Series(ctx, []store.Match{{Label: "host", Op: "=", Value: host}}, now.Add(-14*24*time.Hour), now.Add(5*time.Minute), 1000)
+	if err != nil {
+		return last, away(err)
+	}
+	for _, s := range list {
+		if s.Last.After(last) {
+			last = s.Last
+		}
+	}
+	if len(list) == 0 || a.Parts.Hosts.Forgotten(host, last) {
+		_, err = a.speaks(host)
+	}
+	return last, err
 }
 
 // sessionsWait is how long an answer waits for the sessions of another host:

@@ -91,5 +91,11 @@ func TestPagesOfAnotherHost(t *testing.T) {
 	shows("/findings?host=db2", "", `id="silent"`, "db2 is silent since 2026-11-21 14:00:00 UTC", "fsync is off")
 	shows("/postgres?host=db2&server=5432", "sessions", "is silent since", "!4711")
 	shows("/", "health", "2 hosts are silent: db2 since 2026-11-21 14:00:00 UTC (10 min ago), web1 since", "!Healthy")
-	shows("/", "", `<span class="tag danger">silent</span>`)
+	shows("/", "", `<span class="tag danger">silent</span>`, "headroom up host forget web1")
+	if err := book.Forget("web1", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	*now = now.Add(time.Minute) // what a page knows is kept for some seconds
+	shows("/", "health", "1 host is silent: db2 since", "!web1")
+	shows("/", "", "!web1")
 }

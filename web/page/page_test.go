@@ -36,6 +36,16 @@ func pagesOf(t *testing.T, allow bool) http.Handler {
 			t.Error(err)
 		}
 	})
+	if err := q.Put(t.Context(), []byte("no batch")); err != nil {
+		t.Fatal(err)
+	}
+	ms, err := q.Fetch(t.Context(), 1)
+	if err == nil {
+		err = ms[0].Kill(t.Context(), hostile)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	fix := change.Spec{ID: "postgres.setting", Args: map[string]string{"a": hostile}}
 	age := 3.0
 	return New(Options{AllowChanges: allow, Parts: api.Parts{Host: "db1", Version: hostile, Queue: q, Trials: t.TempDir(),
@@ -92,6 +102,13 @@ func TestWhatIsStoredIsText(t *testing.T) {
 	}
 	if shown < 20 {
 		t.Errorf("the hostile text is shown %d times: the test shows nothing", shown)
+	}
+}
+
+func TestSetAsideIsListed(t *testing.T) {
+	h := pagesOf(t, false)
+	if _, text := fetch(t, h, "/queue", "state"); !strings.Contains(text, "onerror=&#34;hacked()") || !strings.Contains(text, "headroom up dead retry --all") || !strings.Contains(text, "could not tell: ") {
+		t.Error(text)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headroom/queue"
+	"headroom/queue/letter"
 	"headroom/store"
 	"headroom/unit"
 	"headroom/web/api"
@@ -34,6 +35,8 @@ type state struct {
 	Queue    queue.Status
 	QueueWhy string
 	Worker   api.WorkerState
+	Dead     []letter.Letter // the newest that were set aside
+	DeadWhy  string
 	Store    store.Status
 	StoreWhy string
 	HasStore bool
@@ -47,6 +50,11 @@ func (d queueData) State() state {
 	var err error
 	if s.Queue, err = d.p.Parts.Queue.Status(ctx); err != nil {
 		s.QueueWhy = err.Error()
+	}
+	if s.Queue.Dead > 0 {
+		if s.Dead, err = letter.List(ctx, d.p.Parts.Queue, "", deadShown); err != nil {
+			s.DeadWhy = err.Error()
+		}
 	}
 	if d.p.Parts.Worker != nil {
 		s.Worker = d.p.Parts.Worker()
@@ -63,6 +71,12 @@ func (d queueData) State() state {
 	s.Store, s.HasStore = got.(store.Status)
 	return s
 }
+
+// deadShown is how many batches that were set aside are listed.
+const deadShown = 20
+
+// DeadMore is how many more there are.
+func (s state) DeadMore() int { return max(int(s.Queue.Dead)-len(s.Dead), 0) }
 
 // Fill is the share of the queue that is in use.
 func (s state) Fill() float64 {

@@ -121,6 +121,7 @@ func (p *pages) findPlaces(ctx context.Context) (out places) {
 		out.hosts = append(out.hosts, place{Name: p.Parts.Host, Host: p.Parts.Host})
 	}
 	p.addTold(&out)
+	out.hosts = slices.DeleteFunc(out.hosts, func(l place) bool { return p.Parts.Hosts != nil && p.Parts.Hosts.Forgotten(l.Name, l.Last) })
 	slices.SortStableFunc(out.hosts, func(a, b place) int {
 		return cmp.Or(cmp.Compare(btoi(own(b)), btoi(own(a))), strings.Compare(a.Name, b.Name))
 	})
