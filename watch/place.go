@@ -1,13 +1,16 @@
 package watch
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"headroom/fail"
 	"headroom/host"
@@ -61,16 +64,33 @@ func (p place) hold() (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the folder %s: %w", p.dir, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if who := p.taken(f); who != "" {
 		defer f.Close()
-		who, _ := os.ReadFile(p.path("lock"))
-		return nil, fail.With(fail.Hint(fmt.Errorf("take the folder %s: process %s has it", p.dir, strings.TrimSpace(string(who))),
+		return nil, fail.With(fail.Hint(fmt.Errorf("take the folder %s: process %s has it", p.dir, who),
 			"it is watched already: headroom up link prints a login link"), fail.Locked)
 	}
 	if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintln(os.Getpid()))); err != nil {
 		return nil, errors.Join(fmt.Errorf("take the folder %s: %w", p.dir, err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// goneFor is how long the lock of a process that is gone may last: a child that
+// it was just about to start has the lock until it is another program.
+const goneFor = 10 * time.Second
+
+// taken locks the file, or tells which process has it.
+func (p place) taken(f *os.File) (who string) {
+	for end := time.Now().Add(goneFor); ; time.Sleep(20 * time.Millisecond) {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			return ""
+		}
+		text, _ := os.ReadFile(p.path("lock"))
+		who = cmp.Or(strings.TrimSpace(string(text)), "that has not told its number")
+		if pid, err := strconv.Atoi(who); err == nil && syscall.Kill(pid, 0) != syscall.ESRCH || time.Now().After(end) {
+			return who
+		}
+	}
 }
 
 // held says whether a process has the folder.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"headroom/change"
 	"headroom/store"
@@ -98,5 +100,36 @@ func TestAJournalThatMayNotBeReadIsAGap(t *testing.T) {
 	m.unread = fmt.Errorf("list journal: %w", fs.ErrPermission)
 	if g := m.gaps(); len(g) != 1 || !strings.Contains(g[0].Hint, "chgrp -R") {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestALockThatOutlivesItsProcess: one that was killed while it started
+// another has its lock for a moment longer; one that lives is named at once.
+func TestALockThatOutlivesItsProcess(t *testing.T) {
+	p := place{t.TempDir()}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(p.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeAt(f, fmt.Sprintln(dead.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { time.Sleep(200 * time.Millisecond); _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }()
+	release, err := p.hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	began := time.Now()
+	if _, err := p.hold(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has it", os.Getpid())) || time.Since(began) >= goneFor {
+		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }
