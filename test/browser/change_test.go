@@ -92,8 +92,7 @@ func (b *tab) cutOff(s *site) {
 	}
 	keep()
 	b.until(form + ".textContent.includes('none was seen')")
-	js[any](b, form+".querySelector('input[name=unseen]').click()")
-	keep()
+	js[any](b, "("+form+".querySelector('input[name=unseen]').click(), "+form+".querySelector('button').click())")
 	b.until(form + ".textContent.includes('is applied')")
 	b.until("document.querySelector('[data-part=awaited]').textContent.includes('It waits no more: it is applied')")
 	b.open(s.url + "/journal/" + id)

@@ -48,7 +48,7 @@
         const there = make('a', { href: '/journal/' + encodeURIComponent(r.id) }, r.id);
         said.replaceChildren('Done and verified: change ', there, ' is ' + r.state + '. ' + (r.notes || []).join('; '));
         if (r.state === 'awaiting') said.append(make('b', {}, ' Taken back at ' + clock.full(Date.parse(r.confirm_by)) + ' unless you keep it there. '), r.confirm_port ? 'First log in once more from another machine: a new connection to TCP port ' + r.confirm_port + ' must be seen.' : '');
-      } catch (err) { said.textContent = 'Not done: ' + err.message; input.disabled = false; }
+      } catch (err) { said.textContent = 'Not done: ' + err.message; go.disabled = input.disabled = false; }
     };
     return form;
   };
