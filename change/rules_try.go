@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"headroom/engine/netns"
 	"headroom/fail"
@@ -58,9 +54,9 @@ func (s Rules) inNamespace(ctx context.Context, r host.Reader, d dialect, script
 		return State{}, nil, err
 	}
 	defer ns.Close()
-	devices, err := namedDevices(script)
+	devices, err := netns.Named(script)
 	if err == nil {
-		err = ns.Do(func() error { return stand(devices) })
+		err = ns.StandIn(devices)
 	}
 	if err == nil {
 		err = lendSets(ctx, r, ns, script)
@@ -83,44 +79,6 @@ func (s Rules) inNamespace(ctx context.Context, r host.Reader, d dialect, script
 		lists = append(lists, string(b))
 	}
 	return d.listed(lists[0], lists[len(lists)-1], s.Tables)
-}
-
-// namedDevices are this machine's network devices that the rules speak of:
-// nft keeps some by their number.
-func namedDevices(content string) (map[string]int, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("list network devices: %w", err)
-	}
-	words := map[string]bool{}
-	for _, w := range deviceWord.FindAllString(content, -1) {
-		words[w] = true
-	}
-	out := map[string]int{}
-	for _, i := range all {
-		if words[i.Name] && i.Name != "lo" {
-			out[i.Name] = i.Index
-		}
-	}
-	return out, nil
-}
-
-var deviceWord = regexp.MustCompile(`[^\s"{},;]+`)
-
-// stand puts stand-ins for devices into the present namespace.
-func stand(devices map[string]int) error {
-	for name, index := range devices {
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.Index = name, index
-		err := netlink.LinkAdd(&netlink.Dummy{LinkAttrs: attrs})
-		if errors.Is(err, unix.EOPNOTSUPP) { // a kernel without dummies
-			err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs})
-		}
-		if err != nil {
-			return fmt.Errorf("make a stand-in for device %s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 var setWord = regexp.MustCompile(`--(?:match-set|add-set|del-set) (\S+)`)

@@ -38,7 +38,8 @@ name or a value is wrong.`,
   headroom plan disk.queue vda read_ahead_kb=4096
   headroom plan 'memory.sysctl vm.swappiness=10' 'memory.thp enabled=madvise'
   headroom plan postgres.setting work_mem=32MB -o json=plan.json
-  headroom plan firewall.stateless --dns 10.0.0.2 --new-rules new.rules`,
+  headroom plan firewall.stateless --dns 10.0.0.2 --new-rules new.rules
+  headroom plan firewall.rules --rules new.nft`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChanges,
 		RunE:              func(c *cobra.Command, words []string) error { return a.runPlan(c.Context(), &m, f, words) },

@@ -17,11 +17,14 @@ type ruleFlags struct {
 	rules, dns, newRules string
 }
 
-// filterChange is the change that they belong to.
-const filterChange = "firewall.stateless"
+// The changes that they belong to.
+const (
+	filterChange = "firewall.stateless"
+	ownRules     = "firewall.rules" // takes --rules alone
+)
 
 func (f *ruleFlags) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.rules, "rules", "", "firewall.stateless: the same as rules=FILE[,FILE…]: convert these instead of the rules in force")
+	c.Flags().StringVar(&f.rules, "rules", "", "the same as rules=FILE[,FILE…]: of firewall.rules what to load, of firewall.stateless what to convert instead of the rules in force")
 	c.Flags().StringVar(&f.dns, "dns", "", "firewall.stateless: the same as dns=ADDRESS[,ADDRESS…]: the only name servers that this machine asks")
 	c.Flags().StringVar(&f.newRules, "new-rules", "", "firewall.stateless: write the converted rules here, too, e.g. for lab firewall --rules OLD,NEW")
 }
@@ -31,14 +34,15 @@ func (f *ruleFlags) flags(c *cobra.Command) {
 func (f *ruleFlags) into(asked []change.Spec) error {
 	given, found := f.rules != "" || f.dns != "" || f.newRules != "", false
 	for _, s := range asked {
-		if s.ID != filterChange {
+		if s.ID != filterChange && s.ID != ownRules {
 			continue
 		}
-		found = true
-		for name, value := range map[string]string{"rules": f.rules, "dns": f.dns} {
-			if value != "" {
-				s.Args[name] = value
-			}
+		found = found || s.ID == filterChange || f.dns == "" && f.newRules == ""
+		if f.rules != "" {
+			s.Args["rules"] = f.rules
+		}
+		if f.dns != "" && s.ID == filterChange {
+			s.Args["dns"] = f.dns
 		}
 		if list := s.Args["rules"]; list != "" {
 			paths := strings.Split(list, ",")
@@ -53,7 +57,7 @@ func (f *ruleFlags) into(asked []change.Spec) error {
 		}
 	}
 	if given && !found {
-		return fail.With(fmt.Errorf("--rules, --dns and --new-rules belong to %s", filterChange), fail.Usage)
+		return fail.With(fmt.Errorf("--rules belongs to %s and %s, --dns and --new-rules to the latter", ownRules, filterChange), fail.Usage)
 	}
 	return nil
 }

@@ -52,23 +52,58 @@ func familyOf(name string, content []byte) ruleset.Family {
 
 // loaded lists a file in nft's syntax as JSON, from a namespace of its own.
 func loaded(ctx context.Context, name string, content []byte) (*ruleset.Ruleset, error) {
+	out, err := Relisted(ctx, name, content, "-j")
+	if err != nil {
+		return nil, err
+	}
+	return ruleset.ParseNFT(name, out)
+}
+
+// Relisted loads what is in nft's syntax, or in its JSON, into a fresh, empty
+// network namespace and returns `nft list ruleset` from there, with the given
+// flags. Devices that the rules speak of by number have stand-ins.
+func Relisted(ctx context.Context, name string, content []byte, flags ...string) ([]byte, error) {
 	ns, err := netns.New()
 	if err != nil {
 		return nil, fail.Hint(fmt.Errorf("read rules of %s: %w", name, err), "run it as root, or give what `nft -j list ruleset` writes where the rules are loaded")
 	}
 	defer ns.Close()
-	if _, err := ns.Run(ctx, host.Cmd{Argv: []string{"nft", "-f", "-"}, Stdin: bytes.NewReader(content)}, 1<<20); err != nil {
+	devices, err := netns.Named(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("read rules of %s: %w", name, err)
+	}
+	for _, m := range byNumber.FindAllSubmatch(content, -1) {
+		for _, d := range device.FindAllString(string(m[1]), -1) {
+			if _, known := devices[d]; !known && d != "lo" {
+				devices[d] = 0 // of another machine
+			}
+		}
+	}
+	if err := ns.StandIn(devices); err != nil {
+		return nil, fmt.Errorf("read rules of %s: %w", name, err)
+	}
+	load := []string{"nft", "-f", "-"}
+	if text := bytes.TrimSpace(content); len(text) > 0 && text[0] == '{' {
+		load = []string{"nft", "-j", "-f", "-"}
+	}
+	if _, err := ns.Run(ctx, host.Cmd{Argv: load, Stdin: bytes.NewReader(content)}, 1<<20); err != nil {
 		if errors.Is(err, fail.ErrAbsent) {
 			return nil, fail.Hint(fmt.Errorf("read rules of %s: %w", name, err), "apt-get install nftables")
 		}
-		return nil, fmt.Errorf("read rules of %s: nft does not load them: %s", name, complaint(err))
+		return nil, fail.Hint(fmt.Errorf("read rules of %s: nft does not load them: %s", name, complaint(err)),
+			"taken are what iptables-save, ip6tables-save, ipset save and `nft list ruleset` (with or without -j) write, and files of nft")
 	}
-	out, err := ns.Run(ctx, host.Cmd{Argv: []string{"nft", "-j", "list", "ruleset"}}, 256<<20)
+	out, err := ns.Run(ctx, host.Cmd{Argv: append(append([]string{"nft"}, flags...), "list", "ruleset")}, 256<<20)
 	if err != nil {
 		return nil, fmt.Errorf("list rules of %s: %w", name, err)
 	}
-	return ruleset.ParseNFT(name, out)
+	return out, nil
 }
+
+var (
+	byNumber = regexp.MustCompile(`\b[io]if\s+(?:(?:==|!=)\s*)?(\{[^}]*\}|"[^"\n]*"|[^\s"{},;$@]+)`)
+	device   = regexp.MustCompile(`[A-Za-z][A-Za-z0-9_.@-]{0,14}`)
+)
 
 var place = regexp.MustCompile(`/dev/stdin:(\d+):(\d+)-\d+: Error: (.*)`)
 

@@ -44,3 +44,15 @@ func TestFromNFTFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Devices that this machine does not have do not keep a file from being read.
+func TestFromNFTFileOfAnotherMachine(t *testing.T) {
+	need.Have(t, "root", "netns", "nft")
+	rs, err := FromFile(t.Context(), "router.nft", []byte("table inet f {\n\tchain input {\n\t\ttype filter hook input priority 0; policy drop;\n\t\tiif lo accept\n\t\tiif \"wan-0\" tcp dport 22 accept\n\t\toif != { lan0, lan1.20 } drop\n\t}\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rs.Tables[0].Chains[0].Rules); n != 3 {
+		t.Errorf("%d rules: %+v", n, rs.Tables[0].Chains[0])
+	}
+}

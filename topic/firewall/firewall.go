@@ -17,7 +17,7 @@ var Topic = topic.Topic{
 	Name:    "firewall",
 	Title:   "Firewall: what gets in, what rules cost, connection tracking",
 	Labs:    []*lab.Lab{Cost},
-	Recipes: []*change.Recipe{statelessRecipe},
+	Recipes: []*change.Recipe{statelessRecipe, rulesRecipe},
 	Facts:   []fact.Any{firewall.Live, firewall.Tracked, firewall.Told, firewall.Around},
 	Checks: []*check.Check{
 		tableFull, trackUse, trackFlood, trackTimeouts, trackBuckets, trackedUDP,
