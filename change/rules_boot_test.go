@@ -74,6 +74,37 @@ func TestBootNft(t *testing.T) {
 	}
 }
 
+// nft lists the elements of a set of flags in an order that depends on the order
+// in which they were loaded; that is no difference, neither in a file for the
+// next boot nor on the way back.
+func TestBootSetsOfFlags(t *testing.T) {
+	const flags = "tcp flags & (fin | syn | rst | ack) == { fin | ack, syn | ack, rst | ack, rst, ack } accept"
+	with := func(rule string) string {
+		return "table inet mine {\n\tset f {\n\t\ttype inet_service\n\t\telements = { 22 comment \"a | b, { c\" }\n\t}\n\tset g {\n\t\ttype tcp_flag\n\t\telements = { ack, fin | ack, rst, rst | ack, syn | ack }\n\t}\n" +
+			"\tchain c {\n\t\ttype filter hook input priority filter; policy drop;\n\t\t" + rule + "\n\t\ttcp flags @g log prefix \"x { b, a | c }\"\n\t}\n}\n"
+	}
+	l, _ := bootRoot(t, map[string]string{
+		"/lib/systemd/system/nftables.service":                       nftUnit,
+		"/etc/systemd/system/sysinit.target.wants/nftables.service@": "x",
+		"/etc/nftables.conf":                                         "#!/usr/sbin/nft -f\nflush ruleset\n",
+	})
+	s := Rules{Tool: "nft", Tables: []string{"inet mine"}, Content: with(flags), Boot: true}
+	file := saved(t, prepare(t, l, Change{Steps: Steps{s}}), "/etc/nftables.conf")
+	for _, want := range []string{`comment "a | b, { c"`, `"x { b, a | c }"`, "{ ack, fin | ack, rst, rst | ack, syn | ack }"} {
+		if !strings.Contains(file, want) {
+			t.Errorf("no %s in:\n%s", want, file)
+		}
+	}
+	feed(t, l, with(flags), "nft", "-f", "-") // now in force, in either order
+	for range 2 {
+		s.Content = with("accept")
+		st := prepare(t, l, Change{Steps: Steps{s}}).Changes[0].Steps[0]
+		must(t, s.Apply(ctx, l))
+		must(t, st.Undo.Apply(ctx, l))
+		must(t, verify(ctx, l, s, st.Before, false))
+	}
+}
+
 // Where nothing loads rules at boot, the plan says so and how to mend it.
 func TestBootNowhere(t *testing.T) {
 	for want, files := range map[string]map[string]string{

@@ -155,7 +155,7 @@ func (nftables) listed(full, still string, tables []string) (State, []string, er
 	}
 	for _, t := range tables {
 		if block, ok := quiet[t]; ok {
-			st.Stored[t] = withoutMoving(block)
+			st.Stored[t] = inOrder(withoutMoving(block))
 			st.Loads += whole[t]
 		}
 	}
@@ -222,4 +222,56 @@ func withoutMoving(table string) string {
 	}
 	out.WriteString(set.String())
 	return out.String()
+}
+
+// inOrder sorts the elements of sets of flags. nft 1.0.6 lists those in an
+// order that depends on the order in which they were loaded, so that its own
+// listing, loaded again, is listed in another one.
+func inOrder(table string) string {
+	if !strings.Contains(table, " | ") {
+		return table
+	}
+	var out strings.Builder
+	for table != "" {
+		at := strings.IndexAny(table, "\"{")
+		if at < 0 {
+			break
+		}
+		end := at + 1
+		if table[at] == '"' {
+			end += strings.IndexByte(table[end:], '"') + 1
+		} else if elements, n := setOf(table[at:]); n > 0 {
+			slices.Sort(elements)
+			out.WriteString(table[:at] + "{ " + strings.Join(elements, ", ") + " }")
+			table = table[at+n:]
+			continue
+		}
+		out.WriteString(table[:end])
+		table = table[end:]
+	}
+	out.WriteString(table)
+	return out.String()
+}
+
+// setOf reads a set of flags that a text begins with, n bytes; 0: it begins
+// with another block.
+func setOf(text string) (elements []string, n int) {
+	element, flags := 1, false
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '{', ';', '"': // a chain, or elements with comments: those are left as they are
+			return nil, 0
+		case '|':
+			flags = true
+		case ',', '}':
+			elements = append(elements, strings.TrimSpace(text[element:i]))
+			element = i + 1
+			if text[i] == '}' && flags {
+				return elements, i + 1
+			} else if text[i] == '}' {
+				return nil, 0
+			}
+		}
+	}
+	return nil, 0
 }
