@@ -108,14 +108,19 @@ func one[T any](t testing.TB, c *pgx.Conn, sql string, args ...any) T {
 	return v
 }
 
-// clock is a clock that tests move.
-type clock struct{ ms atomic.Int64 }
+// clock is a clock that tests move, and the time that passed meanwhile.
+type clock struct{ ms, lived atomic.Int64 }
 
 func (c *clock) now() time.Time      { return time.UnixMilli(c.ms.Load()).UTC() }
-func (c *clock) set(at time.Time)    { c.ms.Store(at.UnixMilli()) }
-func (c *clock) add(d time.Duration) { c.ms.Add(d.Milliseconds()) }
-func at(text string) time.Time       { return must(time.Parse("2006-01-02 15:04:05", text)) }
-func newClock(start string) *clock   { c := &clock{}; c.set(at(start)); return c }
+func (c *clock) set(at time.Time)    { c.add(at.Sub(c.now())) }
+func (c *clock) add(d time.Duration) { c.ms.Add(d.Milliseconds()); c.lived.Add(int64(max(d, 0))) }
+
+// jump sets the clock; no time passes.
+func (c *clock) jump(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+func (c *clock) passed() time.Duration { return time.Duration(c.lived.Load()) }
+func at(text string) time.Time         { return must(time.Parse("2006-01-02 15:04:05", text)) }
+func newClock(start string) *clock     { c := &clock{}; c.set(at(start)); return c }
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -125,7 +130,7 @@ func must[T any](v T, err error) T {
 
 func openStore(t testing.TB, dsn string, c *clock, change ...func(*Options)) *Store {
 	t.Helper()
-	o := Options{DSN: dsn, Now: c.now, Log: func(line string) { t.Log(line) }}
+	o := Options{DSN: dsn, Now: c.now, Lived: c.passed, Log: func(line string) { t.Log(line) }}
 	for _, f := range change {
 		f(&o)
 	}

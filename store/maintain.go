@@ -75,21 +75,15 @@ func (s *Store) pass(ctx context.Context) error {
 	if err := s.packDue(ctx, now); err != nil {
 		return fmt.Errorf("pack: %w", err)
 	}
-	clock := s.clock(now)
+	clock, err := s.trust(ctx, now)
+	if err != nil {
+		return err
+	}
 	limit := dayStart(clock.Add(-rollGrace))
 	if cut := s.packedUpTo(); cut.Before(limit) {
 		limit = dayStart(cut)
 	}
 	return errors.Join(s.rollDays(ctx, limit), s.repair(ctx), s.expire(ctx, clock))
-}
-
-// clock is our clock, or the newest point's time where our clock is ahead of
-// it: a clock that jumps must not drop everything.
-func (s *Store) clock(now time.Time) time.Time {
-	if newest := s.head.latest(); newest > 0 && newest < now.UnixMilli() {
-		return time.UnixMilli(newest)
-	}
-	return now
 }
 
 func (s *Store) ahead(ctx context.Context, now time.Time) error {

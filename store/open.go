@@ -18,14 +18,15 @@ import (
 
 // Options says where the store is and how it is kept.
 type Options struct {
-	DSN       string    // as libpq's; a superuser is not needed, CREATE on the database is
-	Retention Retention // the zero value: the default, 1m:14d,1h:2y,1d:forever with raw:2d
-	Holder    string    // name of this process, told to a second one that wants the same store
-	Now       func() time.Time
-	Log       func(string) // one line each; nil: nowhere
-	HeadBytes int64        // memory for points that are not packed yet; 0: 96 MiB
-	MaxSeries int64        // more are refused; 0: 2,000,000
-	Readers   int          // connections for queries; 0: 4
+	DSN       string               // as libpq's; a superuser is not needed, CREATE on the database is
+	Retention Retention            // the zero value: the default, 1m:14d,1h:2y,1d:forever with raw:2d
+	Holder    string               // name of this process, told to a second one that wants the same store
+	Now       func() time.Time     // the machine's clock, which may jump; nil: time.Now
+	Lived     func() time.Duration // how much time passed, by a clock that does not jump; nil: since Open
+	Log       func(string)         // one line each; nil: nowhere
+	HeadBytes int64                // memory for points that are not packed yet; 0: 96 MiB
+	MaxSeries int64                // more are refused; 0: 2,000,000
+	Readers   int                  // connections for queries; 0: 4
 }
 
 // Store is one store in one PostgreSQL database. One process writes at a time.
@@ -58,6 +59,7 @@ type Store struct {
 	packedAt  time.Time  // the same with the monotonic clock
 	emu       sync.Mutex
 	passError error // of the last pass
+	clock     trusted
 }
 
 // Open connects, brings the schema up to this version, and takes the store for
@@ -73,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{o: o, epoch: -1, cfg: cfg, seed: maphash.MakeSeed(), packedAt: time.Now(), full: make(chan struct{}, 1)}
 	s.head = newHead()
+	s.clock.lived = o.Lived()
 	set(cfg)
 	if err := s.open(ctx); err != nil {
 		s.Close()
@@ -84,6 +87,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 func (o *Options) defaults() error {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Lived == nil {
+		began := time.Now()
+		o.Lived = func() time.Duration { return time.Since(began) }
 	}
 	if o.Log == nil {
 		o.Log = func(string) {}

@@ -253,7 +253,7 @@ func (s *Store) packedOff(p *packing) {
 		return
 	}
 	s.frozen = false
-	idle := h.newest - 2*hourMS
+	idle := min(h.newest, s.o.Now().UnixMilli()) - 2*hourMS
 	h.points, h.bytes, h.oldDays = 0, 0, map[int64]bool{}
 	for id, e := range h.series {
 		e.old = run{}

@@ -17,7 +17,8 @@ type Status struct {
 	Bytes     int64         // of all tables and indexes
 	Oldest    time.Time     // start of the oldest day that is kept at any resolution; zero: none
 	Newest    time.Time     // newest point
-	Lag       time.Duration // from the newest point to now
+	Lag       time.Duration // from the newest point to now; 0 where that is to come
+	Clock     string        // what is wrong with the machine's clock, as the store sees it; "" if nothing is
 	Hot       int64         // points not packed yet
 	HotBytes  int64         // memory for them, about
 	PackedTo  time.Time     // hours before it are packed; zero: not since the start
@@ -64,9 +65,13 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	st.Hot, st.HotBytes = int64(h.points), int64(h.bytes)
 	if h.newest > 0 {
 		st.Newest = time.UnixMilli(h.newest).UTC()
-		st.Lag = s.o.Now().Sub(st.Newest)
 	}
 	h.mu.RUnlock()
+	clock := s.o.Now()
+	if !st.Newest.IsZero() {
+		st.Lag = max(clock.Sub(st.Newest), 0)
+	}
+	st.Clock = s.clockText(clock, st.Newest)
 	s.emu.Lock()
 	st.PackedTo = s.packed
 	if s.passError != nil {

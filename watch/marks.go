@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,8 +30,8 @@ var starts = map[string]string{
 }
 
 // marker finds what is drawn on the time axis of every chart: changes from the
-// journal, trials and labs, boots and restarts of servers. Each mark has a key
-// of its own, so that finding it twice keeps it once.
+// journal, trials and labs, boots and restarts of servers, the clock when it is
+// set. Each mark has a key of its own, so that finding it twice keeps it once.
 type marker struct {
 	host    string
 	journal *change.Journal
@@ -70,13 +71,30 @@ func (m *marker) start(kind string, s *metric.Series, at float64) {
 	if was, ok := m.started[s.Key()]; ok && at-was < 2 && was-at < 2 {
 		return
 	}
+	was, known := m.started[s.Key()]
 	m.started[s.Key()] = at
 	what := "the machine was started"
-	if kind == "restart" {
+	switch {
+	case kind == "restart":
 		what = "PostgreSQL " + s.Get("server") + " was started"
+	case known && s.Get("host") == m.host:
+		// We run on, so the machine did, too: a boot is dated by the clock.
+		m.fresh = append(m.fresh, m.clockSet(at-was))
+		return
 	}
 	m.fresh = append(m.fresh, store.Mark{At: time.Unix(int64(at), 0).UTC(), Kind: kind, Host: s.Get("host"),
 		Key: s.Get("server") + "@" + strconv.FormatInt(int64(at+1)/4, 10), Text: what})
+}
+
+// clockSet is the mark of a clock that was set by some seconds. It has a key of
+// its own each time.
+func (m *marker) clockSet(by float64) store.Mark {
+	now, way := time.Now().UTC(), "forward"
+	if by < 0 {
+		way = "back"
+	}
+	return store.Mark{At: now, Kind: "clock", Host: m.host, Key: strconv.FormatInt(now.UnixMilli(), 10),
+		Text: fmt.Sprintf("the clock was set %s by %s", way, time.Duration(math.Abs(by))*time.Second)}
 }
 
 // run keeps marks until the context ends.

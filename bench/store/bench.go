@@ -32,6 +32,9 @@ type clock struct{ ms atomic.Int64 }
 func (c *clock) now() time.Time      { return time.UnixMilli(c.ms.Load()).UTC() }
 func (c *clock) add(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
+// passed is the clock itself: it never jumps.
+func (c *clock) passed() time.Duration { return time.Duration(c.ms.Load()) * time.Millisecond }
+
 func newClock(at time.Time) *clock {
 	c := &clock{}
 	c.ms.Store(at.UnixMilli())
@@ -50,7 +53,7 @@ func (b *bench) open(c *clock) (*store.Store, *pgx.Conn, error) {
 		return nil, nil, err
 	}
 	dsn := b.srv.DSN() + " dbname=" + name
-	s, err := store.Open(b.ctx, store.Options{DSN: dsn, Now: c.now, Log: func(l string) { fmt.Fprintln(os.Stderr, l) }})
+	s, err := store.Open(b.ctx, store.Options{DSN: dsn, Now: c.now, Lived: c.passed, Log: func(l string) { fmt.Fprintln(os.Stderr, l) }})
 	if err != nil {
 		return nil, nil, err
 	}

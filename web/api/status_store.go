@@ -15,6 +15,7 @@ type storeJSON struct {
 	Oldest     time.Time     `json:"oldest,omitzero"`
 	Newest     time.Time     `json:"newest,omitzero"`
 	Lag        float64       `json:"lag_seconds"` // from the newest point to now
+	Clock      string        `json:"clock,omitempty"`
 	Hot        int64         `json:"unpacked_points"`
 	HotBytes   int64         `json:"unpacked_bytes"`
 	PackedTo   time.Time     `json:"packed_to,omitzero"`
@@ -43,7 +44,7 @@ type tableJSON struct {
 
 func storeOf(s store.Status) storeJSON {
 	j := storeJSON{PostgreSQL: s.Server, Citus: s.Citus, Series: s.Series, Bytes: s.Bytes, Oldest: s.Oldest, Newest: s.Newest,
-		Lag: s.Lag.Seconds(), Hot: s.Hot, HotBytes: s.HotBytes, PackedTo: s.PackedTo, RolledTo: s.RolledTo, Dirty: s.Dirty,
+		Lag: s.Lag.Seconds(), Clock: s.Clock, Hot: s.Hot, HotBytes: s.HotBytes, PackedTo: s.PackedTo, RolledTo: s.RolledTo, Dirty: s.Dirty,
 		Problem: s.Problem, Retention: s.Retention.String(), Tables: []tableJSON{}}
 	for _, t := range []*time.Time{&j.Oldest, &j.Newest, &j.PackedTo, &j.RolledTo} {
 		if !t.IsZero() {

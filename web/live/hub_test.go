@@ -93,6 +93,28 @@ func TestRecentIsInOrderAndBounded(t *testing.T) {
 	}
 }
 
+// What came while the clock was a year ahead does not stay the newest when it
+// is back, and what fell silent then is forgotten.
+func TestTheClockIsSetBack(t *testing.T) {
+	now := time.UnixMilli(1_763_733_600_000)
+	h := New(Options{Keep: time.Minute, Now: func() time.Time { return now }})
+	tell := func(name string, v float64) {
+		h.Publish(batch(row(t, name, "x", metric.Point{At: now.UnixMilli(), Value: v})))
+	}
+	now = now.AddDate(1, 0, 0)
+	tell("silent", 1)
+	tell("a", 1)
+	now = now.AddDate(-1, 0, 0)
+	tell("a", 2)
+	rows := h.Last(filter(t), now.Add(-time.Minute).UnixMilli())
+	if len(rows) != 1 || len(rows[0].Points) != 1 || rows[0].Points[0].Value != 2 {
+		t.Errorf("%+v", rows)
+	}
+	if series, points, _ := h.Kept(); series != 1 || points != 1 {
+		t.Errorf("%d series, %d points are kept", series, points)
+	}
+}
+
 func TestAFloodOfSeriesPushesOutNothing(t *testing.T) {
 	now := time.UnixMilli(1_763_733_600_000)
 	h := New(Options{Series: 100, Points: 1000, Now: func() time.Time { return now }})

@@ -31,7 +31,10 @@ type kept struct {
 	spoke  int64 // our clock, milliseconds
 }
 
-const quiet = 60_000 // milliseconds of silence after which a series may be pushed out
+const (
+	quiet = 60_000  // milliseconds of silence after which a series may be pushed out
+	ahead = 600_000 // what is further ahead of our clock is from before that was set back
+)
 
 func newMemory(o Options) memory {
 	return memory{
@@ -51,7 +54,7 @@ func (m *memory) add(b *metric.Batch) {
 	for m.total > m.points && m.order.Len() > 0 {
 		m.drop(m.order.Back())
 	}
-	for e := m.order.Back(); e != nil && now-e.Value.(*kept).spoke > m.keep; e = m.order.Back() {
+	for e := m.order.Back(); e != nil && e.Value.(*kept).stale(now, m.keep); e = m.order.Back() {
 		m.drop(e)
 	}
 }
@@ -71,6 +74,9 @@ func (m *memory) row(r *metric.Row, now int64) {
 	k.spoke = now
 	m.order.MoveToFront(e)
 	before := len(k.points)
+	for n := before; n > 0 && k.points[n-1].At > now+ahead; n-- {
+		k.points = k.points[:n-1] // or it would stay the newest for as long
+	}
 	for _, p := range r.Points {
 		if p.At > now-m.keep {
 			k.put(p, now-m.keep)
@@ -78,6 +84,9 @@ func (m *memory) row(r *metric.Row, now int64) {
 	}
 	m.total += len(k.points) - before
 }
+
+// stale says that nothing was heard for longer than points are kept.
+func (k *kept) stale(now, keep int64) bool { return now-k.spoke > keep || k.spoke > now+ahead }
 
 // put adds a point in its place; of two at the same time the later one stays.
 func (k *kept) put(p metric.Point, oldest int64) {
