@@ -2,7 +2,6 @@ package change
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -353,19 +352,6 @@ func TestKillPoints(t *testing.T) {
 	table.write(t)
 }
 
-type killTable struct {
-	mu      sync.Mutex
-	rows    []killed
-	reached map[string]bool
-}
-
-func (k *killTable) add(r killed) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rows = append(k.rows, r)
-	k.reached[r.Point] = true
-}
-
 func killEverywhere(t *testing.T, prog string, sc scenario, names []string, sig syscall.Signal, table *killTable) {
 	before, after := ends(t, prog, sc)
 	var wg sync.WaitGroup
@@ -497,22 +483,4 @@ func guardGone(e Entry) bool {
 		}
 	}
 	return true
-}
-
-func (k *killTable) write(t *testing.T) {
-	ends := map[string]int{}
-	for _, r := range k.rows {
-		what, _, _ := strings.Cut(r.Ended, ":")
-		ends[what]++
-	}
-	t.Logf("%d killed runs: %v", len(k.rows), ends)
-	if *killResults == "" {
-		return
-	}
-	slices.SortFunc(k.rows, func(a, b killed) int {
-		return strings.Compare(fmt.Sprint(a.Scenario, a.Point, a.Signal, a.Pass), fmt.Sprint(b.Scenario, b.Point, b.Signal, b.Pass))
-	})
-	b, err := json.MarshalIndent(map[string]any{"runs": len(k.rows), "ended": ends, "rows": k.rows}, "", " ")
-	must(t, err)
-	must(t, os.WriteFile(*killResults, append(b, '\n'), 0o644))
 }
