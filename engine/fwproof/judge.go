@@ -141,7 +141,7 @@ func (p *proof) histories(ctx context.Context, wider []Difference) error {
 			p.rep.Unexpected = append(p.rep.Unexpected, d)
 			continue
 		}
-		name, meaning := widening(d.step)
+		name, meaning := p.in.Intent.widening(d.step)
 		p.group(name, true, meaning, d)
 	}
 	return nil
@@ -204,10 +204,12 @@ func handshakes(s Step) [][]Step {
 
 // widening names why a packet that the old rules take only as part of a
 // conversation passes without one.
-func widening(s Step) (name, meaning string) {
+func (in Intent) widening(s Step) (name, meaning string) {
 	switch {
 	case s.Proto == packet.TCP:
 		return "TCP without a connection", "TCP segments other than the opening one pass without a connection: the target's own TCP answers them with a reset, a scan with ACK sees that the host is there."
+	case s.Proto == packet.UDP && len(in.Peers[s.SrcPort]) > 0:
+		return fmt.Sprintf("unsolicited UDP from port %d", s.SrcPort), fmt.Sprintf("UDP from port %d of the hosts that are named passes where an answer could be, asked for or not; who forges their addresses can send it, too.", s.SrcPort)
 	case s.Proto == packet.UDP && (s.SrcPort == 53 || s.SrcPort == 123):
 		return fmt.Sprintf("unsolicited UDP from port %d", s.SrcPort), fmt.Sprintf("UDP from port %d passes where an answer could be: narrow it by naming who is asked: %s=10.0.0.2.",
 			s.SrcPort, map[uint16]string{53: "dns", 123: "ntp"}[s.SrcPort])

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 
 	"headroom/engine/netns"
 	"headroom/engine/packet"
+	"headroom/fail"
 	"headroom/host"
 )
 
@@ -226,10 +228,29 @@ func (l *lab) load(ctx context.Context, side Side) error {
 			argv = []string{x.Tool + "-restore"}
 		}
 		if _, err := l.ns.Run(ctx, host.Cmd{Argv: argv, Stdin: strings.NewReader(x.Text)}, 1<<20); err != nil {
-			return fmt.Errorf("load rules into a namespace: %w", err)
+			return fmt.Errorf("load rules into a namespace: %w", refused(err))
 		}
 	}
 	return nil
+}
+
+var (
+	complaint = regexp.MustCompile(`(?s)run (\S+): exit status \d+: (?:\S+ v\S+ \(\w+\): )?(.*?)\s*Error occurred at line: (\d+)`)
+	noSet     = regexp.MustCompile(`Set (\S+) doesn't exist`)
+)
+
+// refused is what iptables-restore says in one line, with the way out of a set
+// that it lacks.
+func refused(err error) error {
+	m := complaint.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	out := fmt.Errorf("%s: line %s: %s", m[1], m[3], m[2])
+	if set := noSet.FindStringSubmatch(m[2]); set != nil {
+		return fail.Hint(out, "give the address sets, too: --rules RULES,SETS, SETS being what `ipset save` writes; to convert rules in force ipset must be installed: apt-get install ipset")
+	}
+	return out
 }
 
 // last is the highest number that a packet can have: IPv4 gives 16 bits.

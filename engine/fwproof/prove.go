@@ -12,7 +12,6 @@ package fwproof
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -168,8 +167,16 @@ func (p *proof) run(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	for i, err := range errs { // one is enough: the others mostly say the same
+		switch {
+		case err == nil:
+		case i < 2:
+			return err
+		case i == 2:
+			return fmt.Errorf("the rules to be converted: %w", err)
+		default:
+			return fmt.Errorf("the converted rules: %w", err)
+		}
 	}
 	p.free, p.was, p.is, p.old = got[0], got[2], got[3], labs[2]
 	if err := p.sound(got[1]); err != nil {

@@ -1,8 +1,10 @@
 package ruleset
 
 import (
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // ipOption is one option of a match or target, with what follows it.
@@ -229,6 +231,9 @@ func (l *lineParser) option(name string, start int, not bool) error {
 		}
 		for range n {
 			args = append(args, l.words[l.i].text)
+			if over := beyond(name, l.words[l.i].text); over != "" {
+				return l.fail(over + " is no port: they end at 65535")
+			}
 			l.i++
 		}
 	} else { // its number of values is not known: all up to the next option
@@ -264,4 +269,20 @@ func (l *lineParser) owner(name string) *ipModule {
 		return l.modules[len(l.modules)-1]
 	}
 	return nil
+}
+
+// beyond is the first number among an option's ports that is none; iptables
+// takes some of those and loads what is left of them in 16 bits.
+func beyond(option, value string) string {
+	switch option {
+	case "--sport", "--source-port", "--dport", "--destination-port", "--sports", "--source-ports", "--dports", "--destination-ports", "--ports":
+	default:
+		return ""
+	}
+	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ':' }) {
+		if n, err := strconv.ParseUint(part, 10, 64); (err == nil || errors.Is(err, strconv.ErrRange)) && n > 65535 {
+			return part
+		}
+	}
+	return ""
 }

@@ -25,6 +25,8 @@ func TestBadDumps(t *testing.T) {
 		{ip, head + "-A INPUT -p tcp -m comment --comment \"half\n", "line 3, column 38: a quote that does not end"},
 		{ip, head + "-A INPUT -p\nCOMMIT\n", "line 3, column 12: the line ends where the value of -p is expected"},
 		{ip, head + "-A INPUT -p tcp --dport\nCOMMIT\n", "line 3, column 24: the line ends where the value of --dport is expected"},
+		{ip, head + "-A INPUT -p udp -m udp --dport 70000 -j ACCEPT\nCOMMIT\n", "line 3, column 32: 70000 is no port: they end at 65535"},
+		{ip, head + "-A INPUT -p tcp -m multiport --dports 80,1024:99999999999999999999 -j ACCEPT\nCOMMIT\n", "99999999999999999999 is no port"},
 		{ip, head + "-A OTHER -j DROP\nCOMMIT\n", "line 3, column 4: chain OTHER was not declared"},
 		{ip, head + "-A INPUT garbage\nCOMMIT\n", "line 3, column 10: expected an option, found \"garbage\""},
 		{ip, head + "-A INPUT --dport 22\nCOMMIT\n", "line 3, column 10: option --dport without a match or target"},

@@ -96,7 +96,8 @@ func Convert(in []*ruleset.Ruleset, o Options) (*Result, error) {
 		return nil, errors.New("convert rules: there is no table with rules of IPv4 or IPv6")
 	}
 	if !c.tracked() {
-		return nil, fail.With(errors.New("convert rules: no rule asks for a connection's state, so there is nothing to convert"), fail.Usage)
+		return nil, fail.With(fail.Hint(errors.New("convert rules: no rule asks for a connection's state, so there is nothing to convert"),
+			"they do without connection tracking as they are; what else tracks (address translation, rules of another program) is among the findings of: headroom check firewall"), fail.Usage)
 	}
 	c.refusals()
 	if o.Partial {

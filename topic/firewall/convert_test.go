@@ -113,6 +113,8 @@ func TestPlanStatelessRefuses(t *testing.T) {
 		{strings.ReplaceAll(simpleRules, "-p udp -m udp --dport 53", "-p udp -m geoweather --rain"), "line 8, table ip filter, chain INPUT: -A INPUT -p udp -m geoweather --rain -j ACCEPT: its match geoweather is not understood", nil},
 		{strings.ReplaceAll(simpleRules, "COMMIT\n", ""), "before its COMMIT", nil},
 		{strings.ReplaceAll(strings.ReplaceAll(simpleRules, "-m conntrack --ctstate NEW ", ""), "-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n", ""), "nothing to convert", nil},
+		{strings.ReplaceAll(simpleRules, "-p udp -m udp --dport 53", "-s 300.1.1.1"), "the rules to be converted: load rules into a namespace: iptables-restore: line 8: host/network `300.1.1.1' not found", nil},
+		{strings.ReplaceAll(simpleRules, "--dport 53", "--dport 70000"), "rules.v4: line 8, column 32: 70000 is no port", nil},
 		{simpleRules, "dns=me", map[string]string{"dns": "me"}},
 		{simpleRules, "peers=70000@10.0.0.1", map[string]string{"peers": "70000@10.0.0.1"}},
 		{simpleRules, "as=pf", map[string]string{"as": "pf"}},
@@ -121,5 +123,13 @@ func TestPlanStatelessRefuses(t *testing.T) {
 		if _, err := planned(t, x.rules, x.args); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v", x.want, err)
 		}
+	}
+}
+
+// An address set that is not there is named once, with the way out.
+func TestPlanStatelessWithoutTheSet(t *testing.T) {
+	_, err := planned(t, strings.Replace(simpleRules, "COMMIT\n", "-A INPUT -m set --match-set bad src -j DROP\nCOMMIT\n", 1), nil)
+	if err == nil || strings.Count(err.Error(), "Set bad doesn't exist") != 1 || strings.Contains(err.Error(), "\n") || !strings.Contains(fail.HintOf(err), "--rules RULES,SETS") {
+		t.Errorf("%v; hint %q", err, fail.HintOf(err))
 	}
 }
