@@ -272,9 +272,8 @@ func (r *killResult) compare(ctx context.Context, conn *pgx.Conn, ws []*killWrit
 	// The view shows one of two hot points at one time. An agent that was killed
 	// may measure twice for one tick: those are not counted.
 	var hidden int64
-	err = conn.QueryRow(ctx, `with mine as (select id from headroom.series where name = 'bench_seq')
-		select (select count(*) from (select series from headroom.store_hot_0 union all select series from headroom.store_hot_1) h, unnest(h.series) u(id) where u.id in (select id from mine))
-		+ (select coalesce(sum(n), 0) from headroom.store_raw where series in (select id from mine)) - (select count(*) from headroom.point where series in (select id from mine))`).Scan(&hidden)
+	err = conn.QueryRow(ctx, `select count(*) - count(distinct (u.id, u.at)) from (select * from headroom.store_hot_0 union all select * from headroom.store_hot_1) h, unnest(h.series, h.at) u(id, at)
+		where u.id in (select id from headroom.series where name = 'bench_seq')`).Scan(&hidden)
 	r.Double += hidden
 	return err
 }
