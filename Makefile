@@ -26,10 +26,12 @@ test:
 	$(GO) vet ./...
 	$(GO) test -count=1 -timeout 20m ./...
 
-# Root only: changes this machine's own disk queue and sysctls and puts them back.
+# Root only: changes this machine's own disk queue and one sysctl for seconds and
+# puts them back, then boots emulated Debian machines: some 20 minutes on 2 idle
+# cores, the first time some more, as their image is made.
 test-real: build
 	@scripts/need test-real
-	$(GO) test -count=1 -timeout 30m -tags real -v ./test/real/...
+	$(GO) test -count=1 -timeout 150m -tags real -v ./test/real/...
 
 # Hours, not minutes: what talks to servers on every PostgreSQL major, then
 # fuzzing. One: make test-majors MAJORS=13

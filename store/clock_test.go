@@ -111,6 +111,15 @@ func TestClockSetForwardAndBack(t *testing.T) {
 	}
 }
 
+// TestClockIsTheWallClock: differences of time.Now are those of another clock,
+// in which a jump does not show.
+func TestClockIsTheWallClock(t *testing.T) {
+	var o Options
+	if err := o.defaults(); err != nil || strings.Contains(o.Now().String(), "m=") {
+		t.Errorf("%s, %v", o.Now(), err)
+	}
+}
+
 // TestClockSetForwardForGood: what was wrong was the clock before. After two
 // days of running the new time counts, and what is over by it goes.
 func TestClockSetForwardForGood(t *testing.T) {

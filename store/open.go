@@ -85,9 +85,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func (o *Options) defaults() error {
-	if o.Now == nil {
-		o.Now = time.Now
+	now := o.Now
+	if now == nil {
+		now = time.Now
 	}
+	// Between two readings of time.Now a jump would not show: their difference is
+	// that of the clock that does not jump.
+	o.Now = func() time.Time { return now().Round(0) }
 	if o.Lived == nil {
 		began := time.Now()
 		o.Lived = func() time.Duration { return time.Since(began) }

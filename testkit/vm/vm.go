@@ -4,8 +4,10 @@
 package vm
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +19,13 @@ import (
 )
 
 // packages are what the machine has; a change makes its image anew.
-const packages = "systemd,systemd-sysv,dbus,udev,kmod,linux-image-cloud-amd64,postgresql,openssh-server,iproute2,iptables,nftables,procps,curl"
+const packages = "systemd,systemd-sysv,dbus,udev,kmod,linux-image-cloud-amd64,postgresql,openssh-server,iproute2,iptables,nftables,procps,curl,libpam-systemd"
 
-// done is what a script's output ends with when it came to its end.
-const done = "headroom-vm-done"
+// begun and done are the lines between which a script's output is.
+const (
+	begun = "headroom-vm-begin"
+	done  = "headroom-vm-done"
+)
 
 // Machine is a virtual machine that was never started, with a disk of its own.
 type Machine struct {
@@ -93,16 +98,18 @@ func (m *Machine) Write(path, content string, mode os.FileMode) {
 	}
 }
 
-// Build puts the program into the machine.
-func (m *Machine) Build() {
+// Build puts the program into the machine, with build tags if any are given.
+func (m *Machine) Build(tags ...string) {
 	m.t.Helper()
-	run(m.t, "go", "build", "-o", filepath.Join(m.root, "usr/local/bin/headroom"), "headroom/cmd/headroom")
+	run(m.t, "go", "build", "-tags", strings.Join(tags, ","), "-o", filepath.Join(m.root, "usr/local/bin/headroom"), "headroom/cmd/headroom")
 }
 
 // Boot starts the machine, runs a shell script in it once it is up, and
-// returns what that printed. The machine is switched off hard when the script
-// is at its end, as by a power cut: what it had on disk is there at the next
-// Boot. A script that does not end in time fails the test.
+// returns what that printed. The power is cut at the script's end: the emulator
+// is killed (kill -9), so that what the machine's kernel had not written is
+// gone, and what it had is there at the next Boot. A script that does not come
+// to its end in time fails the test; an emulated machine is some twenty times
+// slower than this one, so be generous.
 func (m *Machine) Boot(limit time.Duration, script string) string {
 	m.t.Helper()
 	if _, err := os.Stat(m.disk); err != nil {
@@ -110,27 +117,51 @@ func (m *Machine) Boot(limit time.Duration, script string) string {
 	}
 	given := filepath.Join(filepath.Dir(m.disk), "script")
 	// The script comes on a disk of its own, padded to whole sectors.
-	text := "#!/bin/bash\nexec 2>&1\n" + script + "\necho " + done + "\nsleep 1\necho o >/proc/sysrq-trigger\nsleep 60\nexit\n"
+	text := "#!/bin/bash\nexec 2>&1\n" + script + "\necho\necho " + done + "\nsleep infinity\n"
 	text += strings.Repeat("\n", 512-len(text)%512)
 	if err := os.WriteFile(given, []byte(text), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 	kernel, initrd := m.one("/boot/vmlinuz-*"), m.one("/boot/initrd.img-*")
-	ctx, stop := context.WithTimeout(m.t.Context(), limit)
-	defer stop()
+	ctx, cut := context.WithTimeout(m.t.Context(), limit)
+	defer cut()
 	c := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "2500", "-nographic", "-no-reboot", "-net", "none",
 		"-kernel", kernel, "-initrd", initrd, "-append", "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=0",
 		"-drive", "file="+m.disk+",format=raw,if=virtio", "-drive", "file="+given+",format=raw,if=virtio,readonly=on")
-	out, err := c.CombinedOutput()
-	text = strings.ReplaceAll(string(out), "\r", "")
-	if _, after, ok := strings.Cut(text, "headroom-vm-begin\n"); ok {
-		text = after
+	console, err := c.StdoutPipe()
+	if err == nil {
+		c.Stderr = c.Stdout
+		err = c.Start()
 	}
-	text, _, ended := strings.Cut(text, done)
-	if err != nil || !ended {
-		m.t.Fatalf("the machine's script did not come to its end within %s: %v\n%s", limit, err, text)
+	if err != nil {
+		m.t.Fatal(err)
 	}
-	return text
+	out, ended := untilDone(console)
+	cut()
+	_ = c.Wait()
+	if !ended {
+		m.t.Fatalf("the machine's script did not come to its end within %s:\n%s", limit, out)
+	}
+	return out
+}
+
+// untilDone reads a console up to where the script is at its end, and returns
+// what the script printed.
+func untilDone(console io.Reader) (out string, ended bool) {
+	var text strings.Builder
+	lines := bufio.NewScanner(console)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		switch line := strings.ReplaceAll(lines.Text(), "\r", ""); line {
+		case done:
+			return text.String(), true
+		case begun:
+			text.Reset()
+		default:
+			text.WriteString(line + "\n")
+		}
+	}
+	return text.String(), false
 }
 
 func (m *Machine) one(pattern string) string {
@@ -149,7 +180,7 @@ func (m *Machine) install() {
 	m.Write(unit, `[Unit]
 After=multi-user.target
 [Service]
-ExecStart=/bin/sh -c 'echo headroom-vm-begin; cp /dev/vdb /run/script; exec /bin/bash /run/script'
+ExecStart=/bin/sh -c 'echo `+begun+`; cp /dev/vdb /run/script; exec /bin/bash /run/script'
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/ttyS0
