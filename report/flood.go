@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"headroom/engine/packet"
 	"headroom/unit"
@@ -26,8 +27,8 @@ func Flood(o packet.Outcome) Section {
 			rows: [][]string{{string(o.Method), bare(o.Took.Seconds()), fmt.Sprint(o.Packets), fmt.Sprint(o.Refused), fmt.Sprint(o.Arrived),
 				bare(o.PerSecond()), bare(o.ArrivedPerSecond()), bare(ns)}}}}
 	it := item{Title: o.Where, Fields: []field{
-		{Label: "sent", Text: fmt.Sprintf("%s packets in %s by %s: %s", unit.Format(float64(o.Packets), unit.Count), unit.Seconds(o.Took.Seconds()), o.Method, unit.Format(o.PerSecond(), unit.PerSecond))},
-		{Label: "arrived", Text: fmt.Sprintf("%s: %s, counted at %s", unit.Format(float64(o.Arrived), unit.Count), unit.Format(o.ArrivedPerSecond(), unit.PerSecond), o.At)},
+		{Label: "sent", Text: fmt.Sprintf("%s packets in %s by %s: %s", unit.Format(float64(o.Packets), unit.Count), unit.Seconds(o.Took.Seconds()), o.Method, packets(o.PerSecond()))},
+		{Label: "arrived", Text: fmt.Sprintf("%s: %s, counted at %s", unit.Format(float64(o.Arrived), unit.Count), packets(o.ArrivedPerSecond()), o.At)},
 	}}
 	if o.Refused > 0 {
 		it.Fields = append(it.Fields, field{Label: "refused", Text: unit.Format(float64(o.Refused), unit.Count) + " that the sending kernel did not take: no room, or a rule for output"})
@@ -39,8 +40,14 @@ func Flood(o packet.Outcome) Section {
 	if lost := o.Packets - o.Arrived; lost > o.Packets/100 {
 		sec.blocks = append(sec.blocks, para{Tone: note, Text: fmt.Sprintf("Note: %s of what was sent did not arrive: the far end was slower than the sender, and its queue was full.", unit.Format(float64(lost)/float64(o.Packets), unit.Ratio))})
 	}
-	sec.blocks = append(sec.blocks, para{Tone: strong, Answer: true, Text: fmt.Sprintf("Flood: %s packets sent, %s arrived.", unit.Format(o.PerSecond(), unit.PerSecond), unit.Format(o.ArrivedPerSecond(), unit.PerSecond))})
+	sec.blocks = append(sec.blocks, para{Tone: strong, Answer: true, Text: fmt.Sprintf("Flood: %s sent, %s arrived.", packets(o.PerSecond()), packets(o.ArrivedPerSecond()))})
 	return sec
+}
+
+// packets writes a rate: "1.1 M packets/s".
+func packets(rate float64) string {
+	n, _ := strings.CutSuffix(unit.Format(rate, unit.PerSecond), "/s")
+	return n + " packets/s"
 }
 
 func coreGrid(c packet.Cores) grid {

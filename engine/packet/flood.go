@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -171,16 +173,23 @@ func (f Flood) choose(raw [][]byte) (Method, error) {
 		return Mmsg, nil
 	case Ring:
 		if f.To.host {
-			return "", fail.With(errors.New("send packets by ring: on the machine's own loopback they are sent through a socket (mmsg) only"), fail.Usage)
+			return "", onlySocket(Ring)
 		}
 		return Ring, nil
 	case XDP:
+		if f.To.host {
+			return "", onlySocket(XDP)
+		}
 		if why != nil {
-			return "", fmt.Errorf("send packets by xdp: %w", why)
+			return "", fail.Hint(fmt.Errorf("send packets by xdp: %w", why), "--method auto takes the fastest way that there is")
 		}
 		return XDP, nil
 	}
 	return "", fail.With(fmt.Errorf("send packets: there is no method %q: auto, mmsg, ring or xdp", f.Method), fail.Usage)
+}
+
+func onlySocket(m Method) error {
+	return fail.With(fail.Hint(fmt.Errorf("send packets by %s: on the machine's own loopback they are sent through a socket only", m), "--method mmsg"), fail.Usage)
 }
 
 // worker is one sending thread.
@@ -290,6 +299,17 @@ func Pinned(cpu int, f func() error) error {
 	return f()
 }
 
+// allowed lists the CPUs of a set: "0,1,3".
+func allowed(set unix.CPUSet) string {
+	var out []string
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			out = append(out, strconv.Itoa(cpu))
+		}
+	}
+	return strings.Join(out, ",")
+}
+
 // pin binds the calling thread, which the caller has to itself, to a CPU.
 func pin(cpu int) (back func(), err error) {
 	var old, now unix.CPUSet
@@ -300,7 +320,7 @@ func pin(cpu int) (back func(), err error) {
 	runtime.LockOSThread()
 	if err := unix.SchedSetaffinity(0, &now); err != nil {
 		runtime.UnlockOSThread()
-		return nil, fail.With(fmt.Errorf("bind a thread to CPU %d: %w", cpu, err), fail.Usage)
+		return nil, fail.With(fail.Hint(fmt.Errorf("bind a thread to CPU %d: %w", cpu, err), "this process may use the CPUs %s", allowed(old)), fail.Usage)
 	}
 	return func() {
 		if unix.SchedSetaffinity(0, &old) == nil {

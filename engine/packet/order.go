@@ -100,6 +100,9 @@ func (o Order) Run(ctx context.Context, l host.Reader) (Outcome, error) {
 		return out, err
 	}
 	out.Cores, out.Arrived = after.Since(before), arrived
+	if more := arrived - out.Packets; more > 0 && !p.target.host {
+		out.At += fmt.Sprintf("; %d of them the kernel's own multicast reports", more)
+	}
 	return out, nil
 }
 
@@ -141,6 +144,11 @@ func (o Order) Mix(from, to netip.Addr) ([]Packet, error) {
 			return nil, fmt.Errorf("send packets of kind %q: there are udp, syn and icmp", o.Kind)
 		}
 		mix[i] = p
+	}
+	least := mix[0]
+	least.Size = 0
+	if b, err := least.Bytes(); err != nil || o.Size > 0 && o.Size < len(b) {
+		return nil, errors.Join(err, fmt.Errorf("send packets of %d bytes: the headers of %s to %s take %d", o.Size, o.Kind, to, len(b)))
 	}
 	return mix, nil
 }

@@ -59,12 +59,17 @@ func (t Target) enclosed(mix []Packet) error {
 	}
 	seen := map[netip.Addr]bool{}
 	for _, p := range mix {
-		for _, a := range []netip.Addr{p.Src, p.Dst} {
+		for _, a := range []netip.Addr{p.Dst, p.Src} {
 			if seen[a] {
 				continue
 			}
-			if seen[a] = true; !a.IsLoopback() || a.Is4In6() {
-				return outward(fmt.Errorf("send packets from %s to %s: that could leave this machine", p.Src, p.Dst))
+			seen[a] = true
+			switch {
+			case a.IsLoopback() && !a.Is4In6():
+			case a == p.Dst:
+				return outward(fmt.Errorf("send packets to %s: that is no loopback address, so they could leave this machine", a))
+			default:
+				return outward(fail.Hint(fmt.Errorf("send packets from %s to %s: an answer could leave this machine", a, p.Dst), "on the loopback take sources of 127.0.0.0/8; any source goes into namespaces: leave out %s", p.Dst))
 			}
 			if err := local(a); err != nil {
 				return err
