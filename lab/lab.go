@@ -39,7 +39,8 @@ type Lab struct {
 	Params   []trial.Param
 	Rounds   int           // that are run at most, unless asked otherwise; 0 is 8
 	Budget   time.Duration // for measuring, unless asked otherwise; 0 is 2 min 45 s
-	// New checks the parameters (all present, defaults filled in) and returns
+	// New checks the parameters (all present, defaults filled in), sets right
+	// those that others rule out, and returns
 	// the experiment. Its error is a usage error that names the parameter. It
 	// must not touch the machine: pages are made from it, too.
 	New func(params map[string]string) (Experiment, error)
@@ -64,6 +65,9 @@ func Rate(noun string) trial.Measure {
 type Experiment struct {
 	Size string // how large it is, and how large the source's was: one sentence
 	Arms []Arm  // the first is the base that all others are compared with
+	// Ceiling says that the first arm does none of the work, so that no other
+	// can be better: which is the best is then no question.
+	Ceiling bool
 	// Claims are further comparisons between two arms.
 	Claims []Claim
 	// Settings are those of all private servers, on top of stock.

@@ -28,6 +28,7 @@ type Result struct {
 	Then     string            `json:"then,omitempty"`
 	Size     string            `json:"size"`
 	Params   map[string]string `json:"params"`
+	Ceiling  bool              `json:"ceiling,omitempty"` // the first arm does none of the work: no other can be better
 	Measures []trial.Measure   `json:"measures"` // the first decides
 	Options  Options           `json:"options"`  // with all defaults filled in
 	Where    string            `json:"where"`
@@ -107,7 +108,7 @@ type Swap struct {
 
 func newResult(l *Lab, e Experiment, o Options, params map[string]string, env Env) *Result {
 	r := &Result{Format: resultFormat, Schema: Schema, Version: env.Version, Host: env.Host, Lab: l.Name, Title: l.Title, Question: l.Question,
-		Source: l.Source, Then: l.Then, Size: e.Size, Params: params, Measures: l.Measures, Options: o}
+		Source: l.Source, Then: l.Then, Size: e.Size, Ceiling: e.Ceiling, Params: params, Measures: l.Measures, Options: o}
 	for _, a := range e.Arms {
 		r.Arms = append(r.Arms, ArmResult{Name: a.Name, Doc: a.Doc, Settings: a.Settings, Then: a.Then, As: a.As, Figures: map[string]stats.Summary{}})
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -94,8 +95,11 @@ func thenGrid(r *lab.Result) grid {
 		}
 		g.Rows = append(g.Rows, append(row, now...))
 	}
-	g.Note = fmt.Sprintf("today: %s, median of the rounds; gain: how many times as good as %q, trimmed mean of n rounds, %s interval. %s: %s",
-		noun(m), r.Arms[0].Name, level(r.Level), r.Source, orElse(r.Then, "no figures"))
+	g.Note = fmt.Sprintf("today: %s, median of the rounds; gain: how many times as good as %q, trimmed mean of n rounds, %s interval",
+		noun(m), r.Arms[0].Name, level(r.Level))
+	if then {
+		g.Note += fmt.Sprintf(". %s: %s", r.Source, orElse(r.Then, "no figures"))
+	}
 	return g
 }
 
@@ -172,7 +176,9 @@ func conclusion(r *lab.Result) []string {
 	if rounds := len(r.Counted(0, r.Primary().Name)); rounds < stats.MinPairs {
 		return []string{fmt.Sprintf("No verdict: %s, and one needs %d.", plural(rounds, "round", "rounds"), stats.MinPairs)}
 	}
-	if v, ok := r.Against(r.Best); ok {
+	if v, ok := r.Against(r.Best); r.Ceiling {
+		// what the others cost is said by the lab
+	} else if ok {
 		s := fmt.Sprintf("The best here is %s: %s × as good as %s (%s interval %s, %s)", v.Arm, times(v.Gain.Center), v.Over, level(r.Level), labSpan(v), plural(v.Pairs, "round", "rounds"))
 		if v.Then > 0 {
 			s += fmt.Sprintf("; %s says %s ×", r.Source, times(v.Then))
@@ -215,13 +221,48 @@ func labSpan(v lab.Versus) string {
 	return span(v.Gain)
 }
 
-// verdicts is each arm's verdict in a few words.
+// openShown is how many arms without a verdict are named.
+const openShown = 4
+
+// verdicts is each arm's verdict in a few words; of those without one, the
+// nearest to it.
 func verdicts(r *lab.Result) string {
-	var out []string
+	var slower, same []string
+	var undecided []lab.Versus
 	for _, v := range r.Versus {
-		out = append(out, v.Arm+" "+v.Decision.String())
+		switch v.Verdict {
+		case stats.Slower:
+			slower = append(slower, v.Arm)
+		case stats.NoDifference:
+			same = append(same, v.Arm)
+		default:
+			undecided = append(undecided, v)
+		}
 	}
-	return strings.Join(out, ", ")
+	var out []string
+	add := func(word string, names []string) {
+		if len(names) > 0 {
+			out = append(out, word+": "+strings.Join(names, "; "))
+		}
+	}
+	add("slower", slower)
+	add("no difference seen", same)
+	rounds := func(v lab.Versus) int { // that are missing, as far as is known
+		if v.More == 0 {
+			return math.MaxInt
+		}
+		return v.More
+	}
+	slices.SortStableFunc(undecided, func(a, b lab.Versus) int { return cmp.Compare(rounds(a), rounds(b)) })
+	var near []string
+	for _, v := range undecided[:min(len(undecided), openShown)] {
+		near = append(near, v.Arm+" ("+v.Decision.String()+")")
+	}
+	if more := len(undecided) - openShown; more > 0 {
+		near = append(near, fmt.Sprintf("and %d others", more))
+	}
+	add("not decided", near)
+	return strings.Join(out, "; ")
 }
 
 // labForest draws each arm's gain with its interval, and the source's beside

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -137,4 +138,33 @@ func TestHostileLabsStayText(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A lab of many arms without verdicts names the nearest, not all; one whose
+// first arm does none of the work does not ask which arm beats it.
+func TestLabOfManyArms(t *testing.T) {
+	r := &lab.Result{Source: "S8", Measures: []trial.Measure{{Name: "n", Unit: unit.PerSecond, Higher: true}}, Arms: []lab.ArmResult{{Name: "base"}}}
+	for i := range stats.MinPairs {
+		r.Turns = append(r.Turns, lab.TurnResult{Round: i + 1, Counts: true, Figures: map[string]float64{"n": 1}})
+	}
+	for i := range 9 {
+		arm := fmt.Sprintf("arm, %d", i)
+		r.Arms = append(r.Arms, lab.ArmResult{Name: arm})
+		d := stats.Decision{Verdict: stats.NeedsMore, More: 10 - i}
+		if i == 8 {
+			d = stats.Decision{Verdict: stats.Slower}
+		}
+		r.Versus = append(r.Versus, lab.Versus{Arm: arm, Over: "base", Decision: d})
+	}
+	want := "No arm is better than base beyond doubt: slower: arm, 8; not decided: arm, 7 (needs 3 more rounds); arm, 6 (needs 4 more rounds); arm, 5 (needs 5 more rounds); arm, 4 (needs 6 more rounds); and 4 others."
+	if got := conclusion(r); len(got) != 1 || got[0] != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	r.Ceiling = true
+	if got := conclusion(r); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	if text := render(t, Text, Lab(r)); strings.Contains(text, "S8") {
+		t.Errorf("without figures of then the source is named:\n%s", text)
+	}
 }

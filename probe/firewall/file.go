@@ -27,7 +27,8 @@ func FromFile(ctx context.Context, name string, content []byte) (*ruleset.Rulese
 	case len(text) == 0:
 		return nil, fmt.Errorf("read rules of %s: it is empty", name)
 	case text[0] == '{':
-		return ruleset.ParseNFT(name, content)
+		rs, err := ruleset.ParseNFT(name, content)
+		return rs, fail.Hint(err, "give what `nft list ruleset` writes, without -j: it is read by the nft of this machine")
 	case table.Match(content):
 		return ruleset.ParseIPTables(name, familyOf(name, content), content)
 	case ipset.Match(content):
@@ -68,18 +69,7 @@ func Relisted(ctx context.Context, name string, content []byte, flags ...string)
 		return nil, fail.Hint(fmt.Errorf("read rules of %s: %w", name, err), "run it as root, or give what `nft -j list ruleset` writes where the rules are loaded")
 	}
 	defer ns.Close()
-	devices, err := netns.Named(string(content))
-	if err != nil {
-		return nil, fmt.Errorf("read rules of %s: %w", name, err)
-	}
-	for _, m := range byNumber.FindAllSubmatch(content, -1) {
-		for _, d := range device.FindAllString(string(m[1]), -1) {
-			if _, known := devices[d]; !known && d != "lo" {
-				devices[d] = 0 // of another machine
-			}
-		}
-	}
-	if err := ns.StandIn(devices); err != nil {
+	if err := StandIn(ns, content); err != nil {
 		return nil, fmt.Errorf("read rules of %s: %w", name, err)
 	}
 	load := []string{"nft", "-f", "-"}
@@ -98,6 +88,26 @@ func Relisted(ctx context.Context, name string, content []byte, flags ...string)
 		return nil, fmt.Errorf("list rules of %s: %w", name, err)
 	}
 	return out, nil
+}
+
+// StandIn gives a namespace the devices that rules in nft's syntax speak of by
+// number, but for those named in has: nft loads them only where they are.
+func StandIn(ns *netns.Namespace, content []byte, has ...string) error {
+	devices, err := netns.Named(string(content))
+	if err != nil {
+		return err
+	}
+	for _, m := range byNumber.FindAllSubmatch(content, -1) {
+		for _, d := range device.FindAllString(string(m[1]), -1) {
+			if _, known := devices[d]; !known && d != "lo" {
+				devices[d] = 0 // of another machine
+			}
+		}
+	}
+	for _, d := range has {
+		delete(devices, d)
+	}
+	return ns.StandIn(devices)
 }
 
 var (

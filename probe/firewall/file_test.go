@@ -1,10 +1,12 @@
 package firewall
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"headroom/engine/ruleset"
+	"headroom/fail"
 	"headroom/testkit/need"
 )
 
@@ -24,6 +26,9 @@ func TestFromFile(t *testing.T) {
 		if err != nil || rs.Tool != c.tool || c.family != "" && rs.Tables[0].Family != c.family {
 			t.Errorf("%s: %+v, %v", c.name, rs, err)
 		}
+	}
+	if _, err := FromFile(t.Context(), "newer", []byte(`{"nftables": [{"metainfo": {"json_schema_version": 2}}]}`)); !strings.Contains(fmt.Sprint(err), "schema 2") || !strings.Contains(fail.HintOf(err), "without -j") {
+		t.Errorf("JSON of a newer nft: %v", err)
 	}
 	if _, err := FromFile(t.Context(), "empty", []byte(" \n")); err == nil {
 		t.Error("an empty file holds no rules")

@@ -46,7 +46,10 @@ var Cost = &lab.Lab{
 }
 
 func newCost(p map[string]string) (lab.Experiment, error) {
-	w := &works{wire: p["on"] == "wire" || p["rules"] != ""}
+	if p["rules"] != "" { // the result names what was done
+		p["on"] = "wire"
+	}
+	w := &works{wire: p["on"] == "wire"}
 	var err error
 	for name, to := range map[string]*int{"ms": &w.ms, "size": &w.size, "entries": &w.entries} {
 		if *to, err = strconv.Atoi(p[name]); err != nil {

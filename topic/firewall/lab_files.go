@@ -2,6 +2,7 @@ package firewall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -12,8 +13,8 @@ import (
 	"headroom/engine/packet"
 	"headroom/engine/ruleset"
 	"headroom/fail"
-	"headroom/host"
 	"headroom/lab"
+	"headroom/probe/firewall"
 )
 
 // noRules is the first arm where rule sets are compared.
@@ -22,7 +23,7 @@ const noRules = "no rules"
 // compareFiles makes an arm of each file. All of them get the same packets:
 // those that the rules of all files are about.
 func (w *works) compareFiles(files []string) (lab.Experiment, error) {
-	e := lab.Experiment{Arms: []lab.Arm{}}
+	e := lab.Experiment{Ceiling: true}
 	w.rows = []*row{{name: noRules, doc: "No rule at all."}}
 	var texts []string
 	for _, f := range files {
@@ -35,7 +36,7 @@ func (w *works) compareFiles(files []string) (lab.Experiment, error) {
 			name += " again"
 		}
 		texts = append(texts, string(raw))
-		w.rows = append(w.rows, &row{name: name, doc: "The rules of " + f + ".", rules: []ruleText{loader(string(raw))}})
+		w.rows = append(w.rows, &row{name: name, doc: "The rules of " + f + ".", rules: []ruleText{loader(string(raw))}, file: true})
 	}
 	for _, r := range w.rows {
 		e.Arms = append(e.Arms, lab.Arm{Name: r.name, Doc: r.doc, Run: w.run(r)})
@@ -103,36 +104,18 @@ func loader(text string) ruleText {
 	return nft(text)
 }
 
-// understand reads a rule set; nft's own syntax by way of a namespace, where
-// nft loads it and tells it as JSON.
+// understand reads a rule set.
 func understand(ctx context.Context, file, text string) (*ruleset.Ruleset, error) {
-	yes, v6 := isIPTables(text)
-	if yes {
-		family := ruleset.IP
-		if v6 {
-			family = ruleset.IP6
-		}
-		rs, err := ruleset.ParseIPTables(file, family, []byte(text))
-		return rs, fail.With(err, fail.Usage)
-	}
-	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		rs, err := ruleset.ParseNFT(file, []byte(text))
-		return rs, fail.With(err, fail.Usage)
-	}
-	n, err := netns.New()
-	if err != nil {
+	rs, err := firewall.FromFile(ctx, file, []byte(text))
+	switch {
+	case errors.Is(err, fail.ErrDenied):
 		return nil, err
+	case err != nil:
+		return nil, fail.With(err, fail.Usage)
+	case rs.Tool == ruleset.IPSet:
+		return nil, fail.With(fmt.Errorf("read rules of %s: it holds address sets, no rules", file), fail.Usage)
 	}
-	defer n.Close()
-	t := loader(text)
-	if _, err := n.Run(ctx, host.Cmd{Argv: t.argv, Stdin: strings.NewReader(text)}, 1<<20); err != nil {
-		return nil, fail.With(fmt.Errorf("read %s: nft does not take it: %w", file, err), fail.Usage)
-	}
-	raw, err := n.Run(ctx, host.Cmd{Argv: []string{"nft", "-j", "list", "ruleset"}}, 256<<20)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	return ruleset.ParseNFT(file, raw)
+	return rs, nil
 }
 
 // own are single IPv4 destinations that the rules name: the far end has them,

@@ -16,6 +16,7 @@ import (
 	"headroom/engine/packet"
 	"headroom/fail"
 	"headroom/host"
+	"headroom/probe/firewall"
 )
 
 // loadLimit bounds how long rules may take to load.
@@ -45,6 +46,11 @@ func (p *place) load(ctx context.Context, r *row, set []netip.Addr) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, loadLimit)
 	defer stop()
+	if r.file {
+		if err := firewall.StandIn(p.far, []byte(texts[0]), p.device); err != nil {
+			return fmt.Errorf("load rules: %w", err)
+		}
+	}
 	before := kernelMemory(p.machine)
 	start := time.Now()
 	for i, t := range r.rules {

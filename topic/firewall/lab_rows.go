@@ -18,6 +18,7 @@ type row struct {
 	runs      string // a shell line that attaches a program and stays; DEVICE is the device
 	accept    bool   // the packets are counted at UDP, past all rules
 	bound     bool   // a program reads from the port
+	file      bool   // the rules are those of a file of the user
 	text      string
 	then      float64
 	as        string

@@ -14,10 +14,11 @@ import (
 func sayCost(r *lab.Result) (out []string) {
 	var costs []string
 	for _, v := range r.Versus {
-		if v.Verdict == stats.NeedsMore || !(v.Gain.Lo > 0) || math.IsInf(v.Gain.Hi, 0) {
+		open := v.Verdict == stats.NeedsMore && !r.Ceiling // of many rows those that are settled will do
+		if open || v.Pairs < stats.MinPairs || !(v.Gain.Lo > 0) || math.IsInf(v.Gain.Hi, 0) {
 			continue
 		}
-		costs = append(costs, v.Arm+" "+cost(v))
+		costs = append(costs, v.Arm+": "+cost(v))
 	}
 	if len(costs) > 0 {
 		out = append(out, fmt.Sprintf("Cost against %s, in packets lost of those that one core could do: %s.", r.Arms[0].Name, strings.Join(costs, "; ")))
@@ -29,11 +30,14 @@ func sayCost(r *lab.Result) (out []string) {
 // cost is how many packets fewer a core does, with the interval; a gain is
 // said as such.
 func cost(v lab.Versus) string {
-	if v.Verdict == stats.NoDifference {
+	switch v.Verdict {
+	case stats.NoDifference:
 		return "nothing that shows"
+	case stats.NeedsMore:
+		return fmt.Sprintf("not settled (%.0f to %.0f %%)", 100*(1-v.Gain.Hi), 100*(1-v.Gain.Lo))
 	}
 	if v.Gain.Center >= 1 {
-		return fmt.Sprintf("none: 1/%.2g of the work (1/%.2g to 1/%.2g)", v.Gain.Center, v.Gain.Lo, v.Gain.Hi)
+		return fmt.Sprintf("none, 1/%.2g of the work (1/%.2g to 1/%.2g)", v.Gain.Center, v.Gain.Lo, v.Gain.Hi)
 	}
 	return fmt.Sprintf("%.0f %% (%.0f to %.0f %%)", 100*(1-v.Gain.Center), 100*(1-v.Gain.Hi), 100*(1-v.Gain.Lo))
 }

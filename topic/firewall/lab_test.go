@@ -300,7 +300,7 @@ func TestWhatTheLabConcludes(t *testing.T) {
 		}
 		r.Arms = append(r.Arms, a)
 		if len(r.Arms) > 1 {
-			r.Versus = append(r.Versus, lab.Versus{Arm: arm, Over: rawDrop, Gain: stats.Interval{Center: center, Lo: center * 0.9, Hi: center * 1.1}, Decision: stats.Decision{Verdict: v}})
+			r.Versus = append(r.Versus, lab.Versus{Arm: arm, Over: rawDrop, Gain: stats.Interval{Center: center, Lo: center * 0.9, Hi: center * 1.1}, Decision: stats.Decision{Verdict: v, Pairs: stats.MinPairs}})
 		}
 	}
 	gain(rawDrop, 1, stats.NoDifference, 300)
@@ -309,11 +309,16 @@ func TestWhatTheLabConcludes(t *testing.T) {
 	gain("drop, ipset of 1", 1, stats.NoDifference, 310)
 	gain("drop, ipset of 1 M", 0.9, stats.NeedsMore, 340)
 	want := []string{
-		"Cost against drop, iptables raw, in packets lost of those that one core could do: accept, tracked 75 % (72 to 78 %); drop, XDP none: 1/6 of the work (1/5.4 to 1/6.6); drop, ipset of 1 nothing that shows.",
+		"Cost against drop, iptables raw, in packets lost of those that one core could do: accept, tracked: 75 % (72 to 78 %); drop, XDP: none, 1/6 of the work (1/5.4 to 1/6.6); drop, ipset of 1: nothing that shows.",
 		"Dropping in XDP costs 1/6 of iptables raw here: 50 ns against 300 ns a packet.",
 		"ipset of 1 M: loaded in 2 s, 64 MB in the kernel, 340 ns a packet against 310 ns of the same with 1 entry.",
 	}
 	if got := sayCost(r); !slices.Equal(got, want) {
 		t.Errorf("said:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	// Of a user's own rule sets those that are not settled are told, too.
+	r.Ceiling = true
+	if got := sayCost(r); !strings.HasSuffix(got[0], "drop, ipset of 1 M: not settled (1 to 19 %).") {
+		t.Errorf("said: %s", got[0])
 	}
 }
