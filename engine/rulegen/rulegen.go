@@ -48,8 +48,12 @@ func established(c Choose) []string {
 	}
 	states := c.of("RELATED,ESTABLISHED", "RELATED,ESTABLISHED", "ESTABLISHED")
 	out := []string{fmt.Sprintf("-m %s %s %s -j ACCEPT", module, flag, states)}
-	if c.maybe(1, 2) {
-		out = append(out, fmt.Sprintf("-m %s %s INVALID -j DROP", module, flag))
+	invalid := fmt.Sprintf("-m %s %s INVALID -j DROP", module, flag)
+	switch c(5) {
+	case 0:
+		return append([]string{invalid}, out...)
+	case 1, 2:
+		return append(out, invalid)
 	}
 	return out
 }
@@ -174,7 +178,7 @@ func nft(c Choose) string {
 		return out
 	}
 	b.WriteString("table inet made {\n")
-	state := c.of("ct state established,related accept", "ct state vmap { established : accept, related : accept, invalid : drop }")
+	state := c.of("ct state established,related accept", "ct state invalid drop\n\t\tct state established,related accept", "ct state vmap { established : accept, related : accept, invalid : drop }")
 	in := append([]string{state, "iifname lo accept", "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, echo-request } accept"}, services(1+c(5))...)
 	chain("input", c.of("drop", "drop", "accept"), in...)
 	if c.maybe(1, 2) {

@@ -26,6 +26,9 @@ type judge struct {
 	// seen says that established flows were accepted before, told that related
 	// ones were.
 	seen, told bool
+	// early are the rules of the present chain that were asked for INVALID
+	// before that.
+	early []*ruleset.Rule
 	// replies is the chain of answers by what is done with them.
 	replies map[string]string
 	skip    map[*ruleset.Rule]bool
@@ -78,6 +81,8 @@ func (j *judge) chain(ch *ruleset.Chain) (string, error) {
 	out := copyChain(ch)
 	out.Name, out.Rules = name, nil
 	j.t.out.Chains = append(j.t.out.Chains, out)
+	defer func(outer []*ruleset.Rule) { j.early = outer }(j.early)
+	j.early = nil
 	for _, r := range ch.Rules {
 		if j.skip[r] {
 			continue

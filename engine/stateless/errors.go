@@ -38,6 +38,31 @@ func (x *expansion) related() {
 	}
 }
 
+// untold does it with the ICMP errors to where nobody has a flow: whatever they
+// quote, it is unknown, so that they are INVALID.
+func (x *expansion) untold() {
+	to, all, err := x.j.toldTo()
+	if err != nil || all { // where it cannot be said, an error too many passes
+		return
+	}
+	var unknown *ruleset.Chain
+	for _, k := range kindsOf(x.j.t.Family) {
+		c, ok := conj{numbers(ruleset.Proto, k.proto), numbers(k.field, slices.Concat(k.errors, k.related)...)}.all(x.when)
+		if !ok || !x.when.allows(k.proto) {
+			continue
+		}
+		if unknown == nil {
+			unknown = x.j.fill("unknown_"+x.j.base.Hook, slices.Concat(to...), &ruleset.Rule{Verdict: ruleset.Verdict{Kind: ruleset.Return}})
+			do := *x.r
+			if do.Verdict.Kind == ruleset.Jump {
+				do.Verdict.Kind = ruleset.Goto
+			}
+			unknown.Rules = append(unknown.Rules, x.j.verdict(&do, nil))
+		}
+		x.out = append(x.out, jump(c, unknown.Name))
+	}
+}
+
 // toldTo lists whom an error can be told through the present base chain, in
 // two lists of which either will do: those who begin flows that the opposite
 // chain lets through backwards, and those to whom this one lets flows begin.

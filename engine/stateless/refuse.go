@@ -85,6 +85,9 @@ func reason(r *ruleset.Rule) string {
 	case ruleset.Map:
 		return "its verdict map could not be taken apart"
 	}
+	if st, _, any := asked(r.Matches); any && st.established && r.Verdict.Kind == ruleset.Return && st != (states{true, true, true, true, true}) {
+		return "it leaves the chain with what is established; what could be an answer is told by a chain of its own, which cannot: accept it before"
+	}
 	for _, a := range r.Actions {
 		switch a.Name {
 		case ruleset.SetCTMark:

@@ -1,6 +1,7 @@
 package stateless
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,8 +65,13 @@ func (j *judge) rule(r *ruleset.Rule) ([]*ruleset.Rule, error) {
 	x := &expansion{j: j, r: out, when: when, accept: r.Verdict.Kind == ruleset.Accept}
 	x.denies = r.Verdict.Kind == ruleset.Drop || r.Verdict.Kind == ruleset.Reject
 	x.all(st)
+	var late []*ruleset.Rule
 	if st.established && x.accept && len(when) == 0 {
 		j.seen = true
+		late = j.late()
+	}
+	if st.invalid && !x.accept && !j.seen {
+		j.early = append(j.early, out)
 	}
 	if st.related && x.accept && len(when) == 0 {
 		j.told = true
@@ -76,7 +82,34 @@ func (j *judge) rule(r *ruleset.Rule) ([]*ruleset.Rule, error) {
 			made.Counter = &ruleset.Counter{}
 		}
 	}
-	return x.out, x.err
+	return append(x.out, late...), x.err
+}
+
+// late does what earlier rules of the chain do with INVALID with that of it
+// which could have been an answer then, now that answers have been accepted.
+func (j *judge) late() (out []*ruleset.Rule) {
+	for _, r := range j.early {
+		x := &expansion{j: j, r: r, when: r.Matches}
+		if x.when.allows(tcp) {
+			for _, m := range segments(j.tool, lost) {
+				x.add(numbers(ruleset.Proto, tcp), m)
+			}
+		}
+		for _, k := range kindsOf(j.t.Family) {
+			if x.when.allows(k.proto) {
+				x.add(numbers(ruleset.Proto, k.proto), numbers(k.field, k.reply...))
+			}
+		}
+		for _, made := range x.out {
+			made.Comment = r.Comment
+			if made.Counter != nil {
+				made.Counter = &ruleset.Counter{}
+			}
+		}
+		out = append(out, x.out...)
+	}
+	j.early = nil
+	return out
 }
 
 // expansion is one rule on its way to several.
@@ -110,6 +143,9 @@ func (x *expansion) all(st states) {
 	}
 	if st.invalid {
 		x.invalid()
+		if !x.accept && x.r.Verdict.Kind != ruleset.Return && !st.related && !x.j.told {
+			x.untold()
+		}
 	}
 	if st.untracked {
 		x.untracked()
@@ -167,6 +203,10 @@ func (x *expansion) others(except bool) {
 		m := numbers(ruleset.Proto, icmp, tcp, icmp6)
 		m.Not = true
 		x.add(m)
+		return
+	}
+	if x.r.Verdict.Kind == ruleset.Return {
+		x.err = errors.New("what begins a flow cannot leave the chain from a chain of its own: name the protocol")
 		return
 	}
 	do := *x.r
