@@ -91,8 +91,15 @@ func run(ctx context.Context, which []int, seed uint64, jobs, flows int, out str
 		wg.Go(func() {
 			for i := range next {
 				one := prove(ctx, seed, i, flows)
+				if ctx.Err() != nil {
+					continue // what was cut short says nothing
+				}
 				mu.Lock()
+				failed := len(r.Failed)
 				r.add(i, one)
+				for _, f := range r.Failed[failed:] {
+					fmt.Fprintf(os.Stderr, "set %d: %d unexpected: %s\n", f.Set, f.Unexpected, f.Why)
+				}
 				if r.RuleSets%50 == 0 {
 					fmt.Fprintf(os.Stderr, "%d of %d, %d unexpected, %.0f s\n", r.RuleSets, len(which), r.Unexpected, time.Since(began).Seconds())
 				}
@@ -197,9 +204,6 @@ func read(ctx context.Context, tool, text string) (*ruleset.Ruleset, error) {
 }
 
 func (r *result) add(i int, p proved) {
-	if errors.Is(p.err, context.Canceled) {
-		return
-	}
 	r.RuleSets++
 	r.Rules += p.rules
 	switch p.tool {

@@ -111,6 +111,7 @@ type proof struct {
 	talk  []Conversation
 	rep   *Report
 	old   *machine
+	fresh *machine          // with the new rules
 	aims  []aim             // of the old rules
 	kinds map[sort][][2]int // see passed
 	// the texts that are loaded
@@ -149,15 +150,26 @@ func (p *proof) write() error {
 const closed = "table inet closed { chain i { type filter hook input priority 0; policy drop; }\nchain f { type filter hook forward priority 0; policy drop; }\nchain o { type filter hook output priority 0; policy drop; }\n}\n"
 
 func (p *proof) run(ctx context.Context) error {
+	done, err := p.play(ctx)
+	defer done()
+	if err != nil {
+		return err
+	}
+	return p.judge(ctx)
+}
+
+// play plays the corpus. The machines with the old and the new rules stay, to
+// be asked again, until done.
+func (p *proof) play(ctx context.Context) (done func(), err error) {
 	sides := []Side{nil, {{"nft", closed}}, p.oldText, p.newText}
 	labs, got, errs := make([]*machine, len(sides)), make([][][]bool, len(sides)), make([]error, len(sides))
-	defer func() {
+	done = func() {
 		for _, l := range labs {
 			if l != nil {
 				l.Close()
 			}
 		}
-	}()
+	}
 	var wg sync.WaitGroup
 	for i, s := range sides {
 		wg.Go(func() {
@@ -171,18 +183,15 @@ func (p *proof) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case i < 2:
-			return err
+			return done, err
 		case i == 2:
-			return fmt.Errorf("the rules to be converted: %w", err)
+			return done, fmt.Errorf("the rules to be converted: %w", err)
 		default:
-			return fmt.Errorf("the converted rules: %w", err)
+			return done, fmt.Errorf("the converted rules: %w", err)
 		}
 	}
-	p.free, p.was, p.is, p.old = got[0], got[2], got[3], labs[2]
-	if err := p.sound(got[1]); err != nil {
-		return err
-	}
-	return p.judge(ctx)
+	p.free, p.was, p.is, p.old, p.fresh = got[0], got[2], got[3], labs[2], labs[3]
+	return done, p.sound(got[1])
 }
 
 // sound says whether what was seen can be believed.
