@@ -45,26 +45,34 @@ func (t *table) convertBase(base *ruleset.Chain) error {
 }
 
 // stateful says whether a chain or one that it leads to asks for a state.
-func (t *table) stateful(ch *ruleset.Chain, path []string) bool {
-	if ch == nil || slices.Contains(path, ch.Name) {
-		return false
-	}
-	for _, r := range ch.Rules {
-		if conj(r.Matches).has(ruleset.CTState) {
-			return true
+func (t *table) stateful(ch *ruleset.Chain) bool {
+	return slices.ContainsFunc(t.reached(ch), func(c *ruleset.Chain) bool {
+		return slices.ContainsFunc(c.Rules, func(r *ruleset.Rule) bool { return conj(r.Matches).has(ruleset.CTState) })
+	})
+}
+
+// reached lists a chain and those that it leads to.
+func (t *table) reached(ch *ruleset.Chain) (out []*ruleset.Chain) {
+	for next := []*ruleset.Chain{ch}; len(next) > 0; {
+		c := next[len(next)-1]
+		if next = next[:len(next)-1]; c == nil || slices.Contains(out, c) {
+			continue
 		}
-		if k := r.Verdict.Kind; (k == ruleset.Jump || k == ruleset.Goto) && t.stateful(t.chain(r.Verdict.Chain), append(path, ch.Name)) {
-			return true
+		out = append(out, c)
+		for _, r := range c.Rules {
+			if k := r.Verdict.Kind; k == ruleset.Jump || k == ruleset.Goto {
+				next = append(next, t.chain(r.Verdict.Chain))
+			}
 		}
 	}
-	return false
+	return out
 }
 
 // chain converts one chain, once for each base chain if it asks for states,
 // and returns its new name.
 func (j *judge) chain(ch *ruleset.Chain) (string, error) {
 	key := ch.Name + "@"
-	if j.t.stateful(ch, nil) {
+	if j.t.stateful(ch) {
 		key += j.base.Name
 	}
 	if j.copied != "" {

@@ -1,7 +1,9 @@
 package stateless
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -100,5 +102,42 @@ func TestUnfoldKeepsOrder(t *testing.T) {
 	}
 	if !ls[1].accept || ls[2].accept || len(ls[2].when) > 0 {
 		t.Errorf("then all TCP, then nothing: %+v", ls[1:])
+	}
+}
+
+// What RETURN leaves a base chain with meets its policy, whatever rules follow
+// one that takes all others.
+func TestUnfoldReturnToPolicy(t *testing.T) {
+	const rules = "*filter\n:INPUT DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT\n" +
+		"-A OUTPUT -d 192.0.2.7/32 -j RETURN\n-A OUTPUT -j DROP\n-A OUTPUT -p udp -j LOG\nCOMMIT\n"
+	rs, err := ruleset.ParseIPTables("rules", ruleset.IP, []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := &table{Table: rs.Tables[0], from: rs, conv: &converter{}}
+	ls, err := tb.unfold(tb.chain("OUTPUT"))
+	if err != nil || !slices.ContainsFunc(ls, func(l leaf) bool { return l.accept && l.when.has(ruleset.DAddr) }) {
+		t.Errorf("%+v, %v", ls, err)
+	}
+}
+
+// Chains that jump twice to the next would be looked at 2^30 times.
+func TestUnfoldEnds(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("*filter\n:INPUT DROP [0:0]\n:OUTPUT DROP [0:0]\n")
+	for i := range 31 {
+		fmt.Fprintf(&b, ":c%d - [0:0]\n", i)
+	}
+	b.WriteString("-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A OUTPUT -j c0\n")
+	for i := range 30 {
+		fmt.Fprintf(&b, "-A c%d -j c%d\n-A c%d -j c%d\n", i, i+1, i, i+1)
+	}
+	b.WriteString("-A c30 -p tcp -j LOG\nCOMMIT\n")
+	rs, err := ruleset.ParseIPTables("rules", ruleset.IP, []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Convert([]*ruleset.Ruleset{rs}, Options{}); err == nil || !strings.Contains(err.Error(), "unfolds into more than") {
+		t.Error(err)
 	}
 }

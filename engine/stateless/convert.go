@@ -246,7 +246,7 @@ func (t *table) rest() {
 		if t.names[ch.Name+"@"] != "" || t.madeOf(ch.Name) {
 			continue
 		}
-		if t.stateful(ch, nil) {
+		if t.stateful(ch) {
 			t.conv.note("chain %s of table %s was left out: no rule leads to it", ch.Name, t.Name)
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"headroom/engine/ruleset"
+	"headroom/fail"
 )
 
 // leaf is what the first packet of a flow meets: where all of when holds, it is
@@ -15,8 +16,12 @@ type leaf struct {
 	accept bool
 }
 
-// most is how many leaves a chain may unfold into.
-const most = 20000
+// most is how many leaves a chain may unfold into, and steps how many rules
+// are looked at on the way: chains that jump twice to the next double them.
+const (
+	most  = 20000
+	steps = 3 * most
+)
 
 // unfold lists the leaves of a base chain, jumps followed, policy last, as the
 // first packet of a flow meets them: a state match holds if it takes NEW, flags
@@ -34,6 +39,10 @@ func (t *table) unfold(base *ruleset.Chain) ([]leaf, error) {
 	return trim(u.out), nil
 }
 
+func tooLong() error {
+	return fail.Hint(fmt.Errorf("it unfolds into more than %d rules", most), "addresses in a set (nft set, ipset) are one rule")
+}
+
 // guard is the condition under which a rule is reached.
 type guard struct {
 	when conj
@@ -43,6 +52,7 @@ type guard struct {
 type unfolding struct {
 	table *table
 	out   []leaf
+	steps int
 	err   error
 }
 
@@ -51,7 +61,7 @@ func (u *unfolding) leaf(g guard, accept bool) {
 		return
 	}
 	if u.out = append(u.out, leaf{g.when, accept}); len(u.out) > most && u.err == nil {
-		u.err = fmt.Errorf("it unfolds into more than %d rules", most)
+		u.err = tooLong()
 	}
 }
 
@@ -63,11 +73,14 @@ func (u *unfolding) chain(c *ruleset.Chain, reach []guard, depth int) []guard {
 	}
 	var back []guard // where RETURN or the end of a goto leads
 	for _, r := range c.Rules {
-		if u.err != nil || len(reach) == 0 {
-			return nil
+		if len(reach) == 0 {
+			return back
 		}
 		var next []guard
 		for _, g := range reach {
+			if u.err != nil {
+				return nil
+			}
 			stay, left := u.rule(r, g, depth)
 			next, back = append(next, stay...), append(back, left...)
 		}
@@ -81,6 +94,9 @@ func (u *unfolding) chain(c *ruleset.Chain, reach []guard, depth int) []guard {
 // rule unfolds one rule and returns under which guards the next one is asked,
 // and under which the chain is left.
 func (u *unfolding) rule(r *ruleset.Rule, g guard, depth int) (stay, left []guard) {
+	if u.steps++; u.steps > steps && u.err == nil {
+		u.err = tooLong()
+	}
 	when, sure, never := opens(r.Matches)
 	if u.table.conv.tool(u.table) == ruleset.IPTables && when.has(ruleset.Concat) {
 		when, sure = when.drop(ruleset.Concat), false

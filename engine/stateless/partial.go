@@ -27,7 +27,7 @@ func (c *converter) partial() (*Result, error) {
 			t.out.Chains = append(t.out.Chains, copyChain(ch))
 		}
 		for i, ch := range t.Chains {
-			if ch.Hook != "input" && ch.Hook != "output" || ch.Type == "nat" || !t.stateful(ch, nil) {
+			if ch.Hook != "input" && ch.Hook != "output" || ch.Type == "nat" || !t.stateful(ch) {
 				continue
 			}
 			if err := t.beside(ch, t.out.Chains[i]); err != nil {

@@ -42,7 +42,7 @@ func (c *converter) refusals() {
 func (t *table) hookOf(ch *ruleset.Chain) string {
 	var hooks []string
 	for _, b := range t.Chains {
-		if b.Hook != "" && t.reaches(b, ch, nil) && !slices.Contains(hooks, b.Hook) {
+		if b.Hook != "" && slices.Contains(t.reached(b), ch) && !slices.Contains(hooks, b.Hook) {
 			hooks = append(hooks, b.Hook)
 		}
 	}
@@ -50,21 +50,6 @@ func (t *table) hookOf(ch *ruleset.Chain) string {
 		return ""
 	}
 	return hooks[0]
-}
-
-func (t *table) reaches(from, to *ruleset.Chain, path []string) bool {
-	if from == to {
-		return true
-	}
-	if from == nil || slices.Contains(path, from.Name) {
-		return false
-	}
-	for _, r := range from.Rules {
-		if k := r.Verdict.Kind; (k == ruleset.Jump || k == ruleset.Goto) && t.reaches(t.chain(r.Verdict.Chain), to, append(path, from.Name)) {
-			return true
-		}
-	}
-	return false
 }
 
 var verdictReasons = map[ruleset.Kind]string{
