@@ -20,7 +20,7 @@ func TestLostPacketsAreNoDifference(t *testing.T) {
 	}
 	all := []*ruleset.Ruleset{rs}
 	p := &proof{in: Input{Old: all, New: all}, rep: &Report{}, aims: aims(all)}
-	p.scene, p.talk = corpus(all, 10, 100, rand.New(rand.NewPCG(1, 1)))
+	p.scene, p.talk, _ = corpus(all, 10, 100, rand.New(rand.NewPCG(1, 1)))
 	if err := p.write(); err != nil {
 		t.Fatal(err)
 	}

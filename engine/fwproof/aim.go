@@ -15,6 +15,7 @@ type aim struct {
 	family ruleset.Family // IP or IP6
 	ms     []ruleset.Match
 	about  string
+	rule   *ruleset.Rule
 }
 
 // aims lists the rules of some rule sets, each for one hook and family.
@@ -71,7 +72,7 @@ func (w *walk) chain(c *ruleset.Chain, path []ruleset.Match, depth int) {
 		if about == "" {
 			about = "chain " + c.Name
 		}
-		w.out = append(w.out, aim{w.hook, w.family, ms, about})
+		w.out = append(w.out, aim{w.hook, w.family, ms, about, r})
 		if k := r.Verdict.Kind; k == ruleset.Jump || k == ruleset.Goto {
 			for _, to := range w.table.Chains {
 				if to.Name == r.Verdict.Chain {

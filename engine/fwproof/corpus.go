@@ -13,8 +13,9 @@ import (
 // wellKnown are ports that are tried whether rules name them or not.
 var wellKnown = []uint16{22, 25, 53, 80, 123, 443, 500, 1023, 1024, 5353, 32767, 32768, 60999, 61000}
 
-// corpus makes the conversations for two rule sets.
-func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene, out []Conversation) {
+// corpus makes the conversations for two rule sets. tried are the rules that
+// any of them was made for.
+func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene, out []Conversation, tried map[*ruleset.Rule]bool) {
 	k := &maker{}
 	all := aims(rules)
 	if len(all) > mostRules {
@@ -39,11 +40,13 @@ func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene
 	flows = append(flows, k.everywhere(all)...)
 	flows = append(flows, k.random(flows, random, rng)...)
 	flows = thin(flows, most, rng)
+	tried = map[*ruleset.Rule]bool{}
 	for _, f := range flows {
 		out = append(out, k.talk(f)...)
+		tried[f.rule] = true
 	}
 	s.addresses(out)
-	return s, slices.DeleteFunc(out, s.astray)
+	return s, slices.DeleteFunc(out, s.astray), tried
 }
 
 // astray says whether a packet that shall go through the machine comes from
@@ -162,7 +165,7 @@ func (k *maker) random(of []flow, n int, rng *rand.Rand) (out []flow) {
 	pick := func() flow { return of[rng.IntN(len(of))] }
 	for range n {
 		f := pick()
-		f.about = "any packet"
+		f.about, f.rule = "any packet", nil
 		if g := pick(); g.Src.Is4() == f.Src.Is4() && g.Proto == f.Proto && f.Out != "lo" && g.Out != "lo" {
 			if (g.In == "") == (f.In == "") {
 				f.Src = g.Src
@@ -186,23 +189,26 @@ func (k *maker) random(of []flow, n int, rng *rand.Rand) (out []flow) {
 	return out
 }
 
-// thin keeps the flows that all kinds of packets are made of and, by chance,
-// as many of the others as there is room for.
+// thin keeps by chance as many flows as there is room for: first those that all
+// kinds of packets are made of, but of long lists half of them others, which
+// are at the rules' edges.
 func thin(in []flow, most int, rng *rand.Rand) []flow {
 	if len(in) <= most {
 		return in
 	}
 	rng.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
-	slices.SortStableFunc(in, func(a, b flow) int {
-		switch {
-		case a.full == b.full:
-			return 0
-		case a.full:
-			return -1
+	var full, edges []flow
+	for _, f := range in {
+		if f.full {
+			full = append(full, f)
+		} else {
+			edges = append(edges, f)
 		}
-		return 1
-	})
-	return in[:most]
+	}
+	if n := max(most/2, most-len(edges)); len(full) > n {
+		full = full[:n]
+	}
+	return append(full, edges[:most-len(full)]...)
 }
 
 // addresses notes which addresses must be this machine's.

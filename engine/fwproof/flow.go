@@ -14,7 +14,8 @@ import (
 type flow struct {
 	Step
 	about string
-	full  bool // make all kinds of packets of it, not only the usual ones
+	rule  *ruleset.Rule // that it was made for; nil for none
+	full  bool          // make all kinds of packets of it, not only the usual ones
 }
 
 // maker makes flows that rules are about.
@@ -107,7 +108,7 @@ func (k *maker) protos(a aim) (out []uint8) {
 
 // base is a flow that matches as far as it can be known.
 func (k *maker) base(a aim, hook string, proto uint8) flow {
-	f := flow{about: a.about}
+	f := flow{about: a.about, rule: a.rule}
 	f.Proto, f.Size = proto, 100
 	f.In, f.Out = k.way(a, hook)
 	f.Src, _ = addrsAt(a.ms, k.sets, a.family, ruleset.SAddr, "src")

@@ -37,6 +37,9 @@ type Input struct {
 // Report is what came out.
 type Report struct {
 	Conversations, Packets int
+	// Rules is how many the old rule set has, Tried of how many of them packets
+	// were made: of a long list some, by chance.
+	Rules, Tried int
 	// Undeliverable packets arrive nowhere even without any rule, so they say
 	// nothing.
 	Undeliverable int
@@ -73,12 +76,13 @@ func Prove(ctx context.Context, in Input) (*Report, error) {
 	}
 	if in.Most == 0 {
 		in.Most = 3000
-		if n := count(in.Old); n > longList { // each packet is put to each rule
+		if n := count(in.Old, nil); n > longList { // each packet is put to each rule
 			in.Most = max(300, in.Most*longList/n)
 		}
 	}
-	scene, talk := corpus(append(slices.Clone(in.Old), in.New...), in.Random, in.Most, rand.New(rand.NewPCG(in.Seed, 1)))
+	scene, talk, tried := corpus(append(slices.Clone(in.Old), in.New...), in.Random, in.Most, rand.New(rand.NewPCG(in.Seed, 1)))
 	p := &proof{in: in, scene: scene, talk: talk, rep: &Report{Conversations: len(talk)}, aims: aims(in.Old)}
+	p.rep.Rules, p.rep.Tried = count(in.Old, nil), count(in.Old, tried)
 	if err := p.write(); err != nil {
 		return nil, fmt.Errorf("prove rules: %w", err)
 	}
@@ -94,11 +98,16 @@ func Prove(ctx context.Context, in Input) (*Report, error) {
 // longList is how many rules get as many packets as any.
 const longList = 2000
 
-func count(all []*ruleset.Ruleset) (n int) {
+// count counts rules, or those of only.
+func count(all []*ruleset.Ruleset, only map[*ruleset.Rule]bool) (n int) {
 	for _, rs := range all {
 		for _, t := range rs.Tables {
 			for _, c := range t.Chains {
-				n += len(c.Rules)
+				for _, r := range c.Rules {
+					if only == nil || only[r] {
+						n++
+					}
+				}
 			}
 		}
 	}

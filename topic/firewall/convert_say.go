@@ -75,6 +75,9 @@ func unproved(rep *fwproof.Report) error {
 // told says what the proof found, for people.
 func told(rep *fwproof.Report, res *convert.Result) (out []string) {
 	tried := fmt.Sprintf("proof: %d packets in %d conversations through this kernel, with the old rules and the new: 0 unexpected differences; the old rules let %d pass.", rep.Packets, rep.Conversations, rep.Accepted)
+	if rep.Tried*2 < rep.Rules { // few are never tried: those that no packet can reach
+		tried += fmt.Sprintf(" There are too many rules to try all: packets of %d of the %d, chosen by chance, and at their edges.", rep.Tried, rep.Rules)
+	}
 	if rep.Undeliverable > 0 {
 		tried += fmt.Sprintf(" %d packets arrive nowhere even without rules and say nothing.", rep.Undeliverable)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"headroom/change"
+	"headroom/engine/fwproof"
+	convert "headroom/engine/stateless"
 	"headroom/fail"
 	"headroom/host"
 	"headroom/testkit/need"
@@ -131,5 +133,18 @@ func TestPlanStatelessWithoutTheSet(t *testing.T) {
 	_, err := planned(t, strings.Replace(simpleRules, "COMMIT\n", "-A INPUT -m set --match-set bad src -j DROP\nCOMMIT\n", 1), nil)
 	if err == nil || strings.Count(err.Error(), "Set bad doesn't exist") != 1 || strings.Contains(err.Error(), "\n") || !strings.Contains(fail.HintOf(err), "--rules RULES,SETS") {
 		t.Errorf("%v; hint %q", err, fail.HintOf(err))
+	}
+}
+
+// Of a long list the plan says how many rules were tried.
+func TestToldOfLongList(t *testing.T) {
+	for _, c := range []struct {
+		rules, tried int
+		want         bool
+	}{{100_000, 120, true}, {40, 38, false}} {
+		got := strings.Join(told(&fwproof.Report{Rules: c.rules, Tried: c.tried}, &convert.Result{}), "\n")
+		if strings.Contains(got, "packets of 120 of the 100000, chosen by chance") != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
 	}
 }
