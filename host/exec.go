@@ -139,7 +139,7 @@ func (c Cmd) Run(ctx context.Context, limit int) ([]byte, error) {
 		x.SysProcAttr.Setpgid = true
 	}
 	x.Cancel = func() error { return syscall.Kill(-x.Process.Pid, syscall.SIGKILL) }
-	x.WaitDelay = 2 * time.Second
+	x.WaitDelay = 10 * time.Second // on a busy machine what it wrote last takes its time
 	err = x.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
