@@ -19,8 +19,7 @@ func TestLostPacketsAreNoDifference(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []*ruleset.Ruleset{rs}
-	p := &proof{in: Input{Old: all, New: all}, rep: &Report{}, aims: aims(all)}
-	p.scene, p.talk, _ = corpus(all, 10, 100, rand.New(rand.NewPCG(1, 1)))
+	p := &proof{in: Input{Old: all, New: all}, corpus: newCorpus(all, 10, 100, rand.New(rand.NewPCG(1, 1))), rep: &Report{}, aims: aims(all)}
 	if err := p.write(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,20 @@ import (
 // wellKnown are ports that are tried whether rules name them or not.
 var wellKnown = []uint16{22, 25, 53, 80, 123, 443, 500, 1023, 1024, 5353, 32767, 32768, 60999, 61000}
 
-// corpus makes the conversations for two rule sets. tried are the rules that
-// any of them was made for.
-func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene, out []Conversation, tried map[*ruleset.Rule]bool) {
+// corpus is the conversations for two rule sets.
+type corpus struct {
+	scene scene
+	talk  []Conversation
+	// tried are the rules that any of them was made for.
+	tried map[*ruleset.Rule]bool
+	// plain is a conversation for each of many rules, where there was no room to
+	// try all.
+	plain []Conversation
+}
+
+func newCorpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) *corpus {
+	c := &corpus{tried: map[*ruleset.Rule]bool{}}
+	s := &c.scene
 	k := &maker{}
 	all := aims(rules)
 	if len(all) > mostRules {
@@ -39,14 +50,16 @@ func corpus(rules []*ruleset.Ruleset, random, most int, rng *rand.Rand) (s scene
 	}
 	flows = append(flows, k.everywhere(all)...)
 	flows = append(flows, k.random(flows, random, rng)...)
-	flows = thin(flows, most, rng)
-	tried = map[*ruleset.Rule]bool{}
-	for _, f := range flows {
-		out = append(out, k.talk(f)...)
-		tried[f.rule] = true
+	if len(flows) > most {
+		c.plain = k.plain(flows, rng)
 	}
-	s.addresses(out)
-	return s, slices.DeleteFunc(out, s.astray), tried
+	for _, f := range thin(flows, most, rng) {
+		c.talk = append(c.talk, k.talk(f)...)
+		c.tried[f.rule] = true
+	}
+	s.addresses(append(slices.Clone(c.talk), c.plain...))
+	c.talk = slices.DeleteFunc(c.talk, s.astray)
+	return c
 }
 
 // astray says whether a packet that shall go through the machine comes from
@@ -209,6 +222,18 @@ func thin(in []flow, most int, rng *rand.Rand) []flow {
 		full = full[:n]
 	}
 	return append(full, edges[:most-len(full)]...)
+}
+
+// plain makes the first conversation of flows for rules, of no more than an
+// error is tried after.
+func (k *maker) plain(flows []flow, rng *rand.Rand) (out []Conversation) {
+	for _, i := range rng.Perm(len(flows)) {
+		if f := flows[i]; f.full && len(out) < many {
+			all := k.talk(f)
+			out = append(out, all[:min(len(all), 1)]...)
+		}
+	}
+	return out
 }
 
 // addresses notes which addresses must be this machine's.

@@ -80,13 +80,12 @@ func Prove(ctx context.Context, in Input) (*Report, error) {
 			in.Most = max(300, in.Most*longList/n)
 		}
 	}
-	scene, talk, tried := corpus(append(slices.Clone(in.Old), in.New...), in.Random, in.Most, rand.New(rand.NewPCG(in.Seed, 1)))
-	p := &proof{in: in, scene: scene, talk: talk, rep: &Report{Conversations: len(talk)}, aims: aims(in.Old)}
-	p.rep.Rules, p.rep.Tried = count(in.Old, nil), count(in.Old, tried)
+	c := newCorpus(append(slices.Clone(in.Old), in.New...), in.Random, in.Most, rand.New(rand.NewPCG(in.Seed, 1)))
+	p := &proof{in: in, corpus: c, rep: &Report{Conversations: len(c.talk), Rules: count(in.Old, nil), Tried: count(in.Old, c.tried)}, aims: aims(in.Old)}
 	if err := p.write(); err != nil {
 		return nil, fmt.Errorf("prove rules: %w", err)
 	}
-	for _, c := range talk {
+	for _, c := range c.talk {
 		p.rep.Packets += len(c.Steps)
 	}
 	if err := p.run(ctx); err != nil {
@@ -115,14 +114,13 @@ func count(all []*ruleset.Ruleset, only map[*ruleset.Rule]bool) (n int) {
 }
 
 type proof struct {
-	in    Input
-	scene scene
-	talk  []Conversation
+	in Input
+	*corpus
 	rep   *Report
 	old   *machine
 	fresh *machine          // with the new rules
 	aims  []aim             // of the old rules
-	kinds map[sort][][2]int // see passed
+	kinds map[sort][][]Step // see passed
 	// the texts that are loaded
 	oldText, newText Side
 	// what passed without rules, through the old ones and through the new ones

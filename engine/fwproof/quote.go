@@ -13,9 +13,8 @@ import (
 // the moved ones pass, too, the kernel tells.
 func (p *proof) quotes(s Step, most int) [][]Step {
 	var near, far [][]Step
-	for _, at := range p.passed()[sortOf(s)] {
-		c, sent := p.talk[at[0]], p.talk[at[0]].Steps[at[1]]
-		steps := slices.Clone(c.Steps[:at[1]+1])
+	for _, told := range p.passed()[sortOf(s)] {
+		steps, sent := slices.Clone(told), told[len(told)-1]
 		for i := range steps {
 			forth := steps[i].In == sent.In && steps[i].Out == sent.Out
 			steps[i].Packet = moved(steps[i].Packet, sent.Src, s.Dst)
@@ -62,9 +61,10 @@ type sort struct {
 
 func sortOf(s Step) sort { return sort{s.In != "", s.Out != "", s.Out == "lo", s.V6()} }
 
-// passed lists packets that the old rules let pass, one of each kind, by the
-// sort of an error about them: conversation and step.
-func (p *proof) passed() map[sort][][2]int {
+// passed lists conversations up to a packet that the old rules let pass, one of
+// each kind, by the sort of an error about it; then those up to packets that
+// there was no room to try, which may have passed.
+func (p *proof) passed() map[sort][][]Step {
 	if p.kinds != nil {
 		return p.kinds
 	}
@@ -76,17 +76,28 @@ func (p *proof) passed() map[sort][][2]int {
 		from, to netip.Addr
 	}
 	seen := map[kind]bool{}
-	p.kinds = map[sort][][2]int{}
+	p.kinds = map[sort][][]Step{}
+	add := func(steps []Step) {
+		s := steps[len(steps)-1]
+		if isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
+			return
+		}
+		x := kind{sortOf(s.back(s.Packet)), s.Proto, s.Type, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
+		if !seen[x] {
+			seen[x] = true
+			p.kinds[x.sort] = append(p.kinds[x.sort], steps)
+		}
+	}
 	for i, c := range p.talk {
-		for k, s := range c.Steps {
-			if !p.was[i][k] || isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
-				continue
+		for k := range c.Steps {
+			if p.was[i][k] {
+				add(c.Steps[:k+1])
 			}
-			x := kind{sortOf(s.back(s.Packet)), s.Proto, s.Type, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
-			if !seen[x] {
-				seen[x] = true
-				p.kinds[x.sort] = append(p.kinds[x.sort], [2]int{i, k})
-			}
+		}
+	}
+	for _, c := range p.plain {
+		for k := range c.Steps {
+			add(c.Steps[:k+1])
 		}
 	}
 	return p.kinds
