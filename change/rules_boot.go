@@ -19,6 +19,7 @@ import (
 func bootSteps(ctx context.Context, r host.Reader, steps []PlannedStep) (Steps, []string, error) {
 	var out []bootFile
 	var notes []string
+	whose := map[string][]string{} // the objects of a note
 	for _, s := range steps {
 		rules, ok := s.Step.(Rules)
 		if !ok || !rules.Boot {
@@ -29,7 +30,10 @@ func bootSteps(ctx context.Context, r host.Reader, steps []PlannedStep) (Steps, 
 			return nil, nil, err
 		}
 		if note != "" {
-			notes = append(notes, note)
+			if whose[note] == nil {
+				notes = append(notes, note)
+			}
+			whose[note] = append(whose[note], rules.Object())
 			continue
 		}
 		at := slices.IndexFunc(out, func(o bootFile) bool { return o.path == f.path })
@@ -40,6 +44,13 @@ func bootSteps(ctx context.Context, r host.Reader, steps []PlannedStep) (Steps, 
 			return nil, nil, fmt.Errorf("save %s for the next boot: %w", rules.Object(), err)
 		}
 		out[at].rules = append(out[at].rules, s)
+	}
+	for i, n := range notes {
+		is := "is"
+		if len(whose[n]) > 1 {
+			is = "are"
+		}
+		notes[i] = strings.Join(whose[n], " and ") + " " + is + " " + n
 	}
 	var files Steps
 	for _, f := range out {
@@ -67,8 +78,11 @@ func (s Rules) bootFile(r host.Reader) (f bootFile, note string, err error) {
 		f.path, note = xtBootPath(r, strings.HasPrefix(s.Tool, "ip6"))
 		f.with = withXtTables
 	}
-	if note != "" {
-		return f, s.Object() + " is not saved for the next boot: " + note, nil
+	switch {
+	case note != "" && s.Tool != "nft" && strings.TrimSpace(s.Content) == "":
+		return f, "emptied until the next boot: what loads the old rules then is not known (no service that Headroom knows); find it (a script, another firewall program) and stop it, or both judge after that", nil
+	case note != "":
+		return f, "not saved for the next boot: " + note, nil
 	}
 	b, err := r.ReadFile(f.path)
 	if errors.Is(err, fail.ErrAbsent) {

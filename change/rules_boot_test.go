@@ -125,6 +125,18 @@ func TestBootNowhere(t *testing.T) {
 	}
 }
 
+// Tables that are emptied need no service that loads them, but whatever loads
+// the old ones stopped; one note does for both families.
+func TestBootEmptied(t *testing.T) {
+	l, _ := bootRoot(t, map[string]string{})
+	feed(t, l, "*filter\n:INPUT DROP [0:0]\nCOMMIT\n", "iptables-nft-restore")
+	p := prepare(t, l, Change{Steps: Steps{Rules{Tool: "iptables-nft", Tables: []string{"filter"}, Boot: true}, Rules{Tool: "ip6tables-nft", Tables: []string{"filter"}, Boot: true}}})
+	notes := p.Changes[0].Notes
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "iptables-nft table filter and ip6tables-nft table filter are emptied until the next boot") || strings.Contains(notes[0], "apt-get") {
+		t.Errorf("%q", notes)
+	}
+}
+
 func TestBootIptables(t *testing.T) {
 	l, root := bootRoot(t, map[string]string{
 		"/usr/share/netfilter-persistent/plugins.d/15-ip4tables":                    "",

@@ -103,7 +103,7 @@ func runFlood(s *fact.Set, out *check.Report) {
 			{Name: "nf_conntrack_max", Value: c.Max.Value, Unit: unit.Count, Source: netfilter + "max"},
 			{Name: "nf_conntrack_count", Value: c.Count.Value, Unit: unit.Count, Source: netfilter + "count"},
 			{Name: "nf_conntrack_" + name, Value: timeout.Value, Unit: unit.Second, Source: netfilter + name},
-			{Name: "packets at 100 Mbit/s, 84 bytes each on the wire", Value: f.rate, Unit: unit.PerSecond, Source: "arithmetic of S7"},
+			{Name: "packets at 100 Mbit/s, 84 bytes each on the wire", Value: f.rate, Unit: unit.PerSecond, Source: "arithmetic"},
 			{Name: "a stranger gets in by", Value: way, Source: "the rules, asked with a packet to port " + fmt.Sprint(port)},
 			{Name: "connections are tracked for", Value: rule.Text, Source: "the rules"},
 		},
