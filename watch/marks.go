@@ -18,6 +18,7 @@ import (
 	"headroom/metric"
 	"headroom/store"
 	"headroom/trial"
+	"headroom/unit"
 )
 
 const marksEvery = 15 * time.Second
@@ -94,7 +95,7 @@ func (m *marker) clockSet(by float64) store.Mark {
 		way = "back"
 	}
 	return store.Mark{At: now, Kind: "clock", Host: m.host, Key: strconv.FormatInt(now.UnixMilli(), 10),
-		Text: fmt.Sprintf("the clock was set %s by %s", way, time.Duration(math.Abs(by))*time.Second)}
+		Text: fmt.Sprintf("the clock was set %s by %s", way, unit.Seconds(math.Abs(by)))}
 }
 
 // run keeps marks until the context ends.
