@@ -47,7 +47,7 @@ func bootSteps(ctx context.Context, r host.Reader, steps []PlannedStep) (Steps, 
 	}
 	for i, n := range notes {
 		is := "is"
-		if len(whose[n]) > 1 {
+		if len(whose[n]) > 1 || strings.Contains(whose[n][0], " tables ") {
 			is = "are"
 		}
 		notes[i] = strings.Join(whose[n], " and ") + " " + is + " " + n
