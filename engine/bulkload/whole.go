@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,13 @@ import (
 
 // stream is the whole input as one COPY reads it. It remembers where chunks
 // began, to translate the line that the server names.
+//
+// Where the connection breaks, pgx returns while it may still read, perhaps
+// from a pipe that gives nothing: what is read is not worked on then any more.
 type stream struct {
+	mu   sync.Mutex // held but while the input is waited for
+	over bool
+
 	w       *worker
 	split   *record.Splitter
 	chunk   record.Chunk
@@ -31,15 +38,30 @@ type stream struct {
 // mark says on which line of the input the n-th record sent begins, from 0.
 type mark struct{ n, line int64 }
 
+// errOver is what a COPY that is over reads.
+var errOver = errors.New("the copy is over")
+
+// end has what is still read not worked on.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}
+
 // Read gives COPY what it is to take.
 func (s *stream) Read(b []byte) (int, error) {
-	for len(s.left) == 0 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.left) == 0 && !s.over {
 		if s.err == nil {
 			s.err = s.next()
 		}
 		if s.err != nil {
 			return 0, s.err
 		}
+	}
+	if s.over {
+		return 0, errOver
 	}
 	n := copy(b, s.left)
 	s.left = s.left[n:]
@@ -48,7 +70,12 @@ func (s *stream) Read(b []byte) (int, error) {
 
 func (s *stream) next() error {
 	s.split.Free(s.chunk)
+	s.mu.Unlock()
 	c, err := s.split.Next()
+	s.mu.Lock()
+	if s.over {
+		return nil
+	}
 	s.chunk = c
 	var bad *record.Bad
 	if errors.As(err, &bad) {
@@ -104,6 +131,7 @@ func (j *job) copyAll(ctx context.Context, freeze, strict bool) (rows int64, err
 	s := &stream{w: &worker{r: r, conn: j.conn.PgConn(), told: map[int64]bool{}}, strict: strict,
 		split: record.NewSplitter(j.src.body, j.src.opts, j.Plan.Chunk)}
 	tag, err := j.conn.PgConn().CopyFrom(ctx, s, r.sql)
+	s.end()
 	if s.err != nil && s.err != io.EOF {
 		return 0, fmt.Errorf("read the input: %w", s.err)
 	}
