@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -72,13 +73,20 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) error {
 	defer a.streams.leave(who)
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	updates := a.Hub.Subscribe(ctx, filter)
+	s := &stream{w: w, c: http.NewResponseController(w), look: a.looker(q["match"])}
+	defer s.close()
+	sub := a.Hub.Subscribe(ctx, filter, func() { s.cut(); stop() })
 	recent, more := a.Hub.Recent(filter, since, recentSeries)
-	s := stream{w: w, c: http.NewResponseController(w), look: a.looker(q["match"])}
+	release, ok := sub.Hold(recent)
+	if !ok {
+		return later(30*time.Second, "ask for a narrower match, or for less of the past", errors.New("slow readers hold all that live streams may take"))
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
-	s.send("recent", fmt.Appendf(nil, `{"more":%t,"rows":%s}`, more, encodeRows(recent)))
-	s.run(updates, a.life.Done())
+	s.rows("recent", fmt.Sprintf(`"more":%t,`, more), recent)
+	recent = nil
+	release()
+	s.run(sub.Updates(), a.life.Done())
 	return nil
 }
 
@@ -102,6 +110,52 @@ type stream struct {
 	c    *http.ResponseController
 	look func() // tells that somebody looks still
 	dead bool
+
+	mu      sync.Mutex
+	writing bool
+	slow    bool // it was cut off
+	closed  bool
+}
+
+// tooSlow is told to a reader that is cut off, if it reads that.
+const tooSlow = `{"reason":"this reader is too slow: too much waits for it"}`
+
+// cut ends a write that is under way; the next ones are not begun.
+func (s *stream) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = true
+	if s.writing && !s.closed {
+		_ = s.c.SetWriteDeadline(time.Now()) // possible where it was possible before
+	}
+}
+
+// close says that the answer is over.
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// begin gives a reader the time for one event; false if it has none any more.
+func (s *stream) begin(patience time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead || s.slow {
+		return false
+	}
+	s.writing = true
+	_ = s.c.SetWriteDeadline(time.Now().Add(patience)) // what has no deadline fails in Flush
+	return true
+}
+
+func (s *stream) end(err error) {
+	if err == nil {
+		err = s.c.Flush()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing, s.dead = false, err != nil
 }
 
 // run sends until the reader goes or is too slow, or the server ends.
@@ -113,12 +167,18 @@ func (s *stream) run(updates <-chan live.Update, end <-chan struct{}) {
 		select {
 		case u, open := <-updates:
 			if !open {
+				s.last()
 				return
 			}
 			if u.Skipped > 0 {
 				s.send("skipped", fmt.Appendf(nil, `{"updates":%d}`, u.Skipped))
 			}
-			s.send("points", u.Encoded(encodeEvent))
+			if text := u.Encoded(encodeEvent); text != nil {
+				s.send("points", text)
+			} else {
+				s.rows("points", "", u.Rows)
+			}
+			u.Done()
 		case <-beat.C:
 			s.look()
 			s.write([]byte(": still here\n\n"))
@@ -129,25 +189,56 @@ func (s *stream) run(updates <-chan live.Update, end <-chan struct{}) {
 	}
 }
 
-func (s *stream) send(event string, data []byte) {
-	b := make([]byte, 0, len(event)+len(data)+32)
-	b = append(b, "event: "...)
-	b = append(b, event...)
-	b = append(b, "\ndata: "...)
-	b = append(b, data...) // JSON in one line
-	s.write(append(b, "\n\n"...))
+// last tells a reader that was cut off between two events why.
+func (s *stream) last() {
+	s.mu.Lock()
+	slow := s.slow
+	s.slow = false
+	s.mu.Unlock()
+	if slow && s.begin(time.Second) {
+		_, err := s.w.Write([]byte("event: end\ndata: " + tooSlow + "\n\n"))
+		s.end(err)
+	}
 }
 
-func (s *stream) write(b []byte) {
-	if s.dead {
+func (s *stream) send(event string, data []byte) {
+	s.write([]byte("event: "+event+"\ndata: "), data, []byte("\n\n")) // JSON in one line
+}
+
+// write sends the parts of one event.
+func (s *stream) write(parts ...[]byte) {
+	if !s.begin(streamWrite) {
 		return
 	}
-	_ = s.c.SetWriteDeadline(time.Now().Add(streamWrite)) // what has no deadline fails in Flush
-	if _, err := s.w.Write(b); err != nil {
-		s.dead = true
+	var err error
+	for i := 0; i < len(parts) && err == nil; i++ {
+		_, err = s.w.Write(parts[i])
+	}
+	s.end(err)
+}
+
+// rowsPiece is how much of the text of rows is held.
+const rowsPiece = 32 << 10
+
+// rows sends an event with rows, bit by bit; before stands in front of them.
+func (s *stream) rows(event, before string, rows []metric.Row) {
+	if !s.begin(streamWrite) {
 		return
 	}
-	s.dead = s.c.Flush() != nil
+	b := append(make([]byte, 0, rowsPiece+4096), "event: "+event+"\ndata: {"+before+`"rows":[`...)
+	var err error
+	for i := range rows {
+		if b = appendRow(comma(b, i), &rows[i]); len(b) >= rowsPiece {
+			if _, err = s.w.Write(b); err != nil {
+				break
+			}
+			b = b[:0]
+		}
+	}
+	if err == nil {
+		_, err = s.w.Write(append(b, "]}\n\n"...))
+	}
+	s.end(err)
 }
 
 func encodeEvent(rows []metric.Row) []byte {
@@ -157,25 +248,28 @@ func encodeEvent(rows []metric.Row) []byte {
 // encodeRows writes [{"key":…,"name":…,"labels":{…},"points":[[ms,value],…]},…].
 func encodeRows(rows []metric.Row) []byte {
 	b := []byte{'['}
-	for i, r := range rows {
-		b = comma(b, i)
-		b = append(b, `{"key":`...)
-		key, _ := json.Marshal(r.Series.Key()) // a string cannot fail
-		b = append(b, key...)
-		b = append(b, `,"name":`...)
-		b = appendQuoted(b, r.Series.Name)
-		b = append(b, `,"labels":`...)
-		b = appendLabels(b, r.Series.Labels)
-		b = append(b, `,"points":[`...)
-		for k, p := range r.Points {
-			b = comma(b, k)
-			b = append(b, '[')
-			b = strconv.AppendInt(b, p.At, 10)
-			b = append(b, ',')
-			b = appendNumber(b, p.Value)
-			b = append(b, ']')
-		}
-		b = append(b, ']', '}')
+	for i := range rows {
+		b = appendRow(comma(b, i), &rows[i])
 	}
 	return append(b, ']')
+}
+
+func appendRow(b []byte, r *metric.Row) []byte {
+	b = append(b, `{"key":`...)
+	key, _ := json.Marshal(r.Series.Key()) // a string cannot fail
+	b = append(b, key...)
+	b = append(b, `,"name":`...)
+	b = appendQuoted(b, r.Series.Name)
+	b = append(b, `,"labels":`...)
+	b = appendLabels(b, r.Series.Labels)
+	b = append(b, `,"points":[`...)
+	for k, p := range r.Points {
+		b = comma(b, k)
+		b = append(b, '[')
+		b = strconv.AppendInt(b, p.At, 10)
+		b = append(b, ',')
+		b = appendNumber(b, p.Value)
+		b = append(b, ']')
+	}
+	return append(b, ']', '}')
 }

@@ -56,6 +56,11 @@ func NewFilter(ms []store.Match) (Filter, error) {
 	return f, nil
 }
 
+// cheap says that no condition is a regular expression.
+func (f Filter) cheap() bool {
+	return !slices.ContainsFunc(f.tests, func(t test) bool { return t.re != nil })
+}
+
 // Takes says whether a series fulfils all conditions. A label that is missing
 // is the empty text.
 func (f Filter) Takes(s *metric.Series) bool {

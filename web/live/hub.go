@@ -6,6 +6,7 @@ package live
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headroom/metric"
@@ -16,6 +17,7 @@ type Options struct {
 	Keep   time.Duration // how long samples are kept; 0: 15 minutes
 	Series int           // series kept; 0: 50,000
 	Points int           // points kept over all series, 16 bytes each; 0: 4,000,000
+	Bytes  int64         // that slow readers may hold, about, all together; at most twice as much with the quick ones; 0: 64 MiB
 	// Watched is told when the first one begins to look and when the last one
 	// has gone. Calls never overlap.
 	Watched func(bool)
@@ -29,9 +31,14 @@ type Hub struct {
 	memory memory
 
 	mu     sync.RWMutex
-	groups map[string]*group
+	groups map[string]*group // those and their subscribers are altered with mu locked
 	subs   int
 	line   line
+	held   atomic.Int64 // bytes of all subscribers
+	known  atomic.Int64 // decisions remembered of all groups
+
+	cutting sync.Mutex
+	cut     map[*Sub]struct{} // cut off, and perhaps not gone yet
 
 	telling sync.Mutex
 	told    bool
@@ -48,10 +55,13 @@ func New(o Options) *Hub {
 	if o.Points == 0 {
 		o.Points = 4_000_000
 	}
+	if o.Bytes == 0 {
+		o.Bytes = 64 << 20
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Hub{o: o, memory: newMemory(o), groups: map[string]*group{}}
+	return &Hub{o: o, memory: newMemory(o), groups: map[string]*group{}, cut: map[*Sub]struct{}{}}
 }
 
 // Publish remembers a batch and has it shown to all who look. It waits for
@@ -72,9 +82,11 @@ func (h *Hub) show() {
 			return
 		}
 		h.mu.RLock()
+		whole := h.parcel(weight(rows), 2*h.o.Bytes)
 		for _, g := range h.groups {
-			g.send(rows, left)
+			h.send(g, rows, whole, left)
 		}
+		whole.release()
 		h.mu.RUnlock()
 	}
 }
@@ -86,56 +98,16 @@ func (h *Hub) Recent(f Filter, since time.Time, limit int) (rows []metric.Row, m
 	return h.memory.recent(f, since.UnixMilli(), limit)
 }
 
-// Update is what one batch holds for a subscriber. It is shared with others
-// and must not be altered.
-type Update struct {
-	Rows    []metric.Row
-	Skipped int // updates that this subscriber was too slow for since the last one
-
-	shared *encoded
-}
-
-type encoded struct {
-	once sync.Once
-	text []byte
-}
-
-// Encoded returns the rows as f writes them, made once for all subscribers
-// with the same filter: they must all use the same f.
-func (u Update) Encoded(f func([]metric.Row) []byte) []byte {
-	u.shared.once.Do(func() { u.shared.text = f(u.Rows) })
-	return u.shared.text
-}
-
-// group is all subscribers with the same filter: matching and encoding are
-// done once for them.
-type group struct {
-	filter Filter
-
-	mu    sync.Mutex
-	known map[int64]bool
-	subs  map[*sub]struct{}
-}
-
-type sub struct {
-	out     chan Update
-	skipped int
-}
-
-const (
-	subBacklog = 8       // updates that wait for a slow reader; then the oldest goes
-	knownLimit = 200_000 // decisions remembered for a filter
-)
-
-// Subscribe shows what is published from now on to whoever reads the channel,
-// until the context ends; the channel is closed then. A slow reader misses the
-// oldest updates and holds up nobody.
-func (h *Hub) Subscribe(ctx context.Context, f Filter) <-chan Update {
-	s := &sub{out: make(chan Update, subBacklog)}
+// Subscribe shows what is published from now on, until the context ends. A slow
+// reader misses the oldest updates and holds up nobody. Where all together hold
+// too much the one who holds most is cut off: cut is called, which must not wait
+// and has to end the context.
+func (h *Hub) Subscribe(ctx context.Context, f Filter, cut func()) *Sub {
+	s := &Sub{h: h, out: make(chan Update, subBacklog), cut: cut}
 	h.mu.Lock()
 	g := h.groups[f.text]
 	if g == nil {
-		g = &group{filter: f, known: map[int64]bool{}, subs: map[*sub]struct{}{}}
+		g = &group{filter: f, known: map[int64]bool{}, subs: map[*Sub]struct{}{}}
 		h.groups[f.text] = g
 	}
 	g.mu.Lock()
@@ -145,20 +117,24 @@ func (h *Hub) Subscribe(ctx context.Context, f Filter) <-chan Update {
 	h.mu.Unlock()
 	h.tell()
 	context.AfterFunc(ctx, func() { h.leave(g, s) })
-	return s.out
+	return s
 }
 
-func (h *Hub) leave(g *group, s *sub) {
+func (h *Hub) leave(g *group, s *Sub) {
 	h.mu.Lock()
 	g.mu.Lock()
 	delete(g.subs, s)
 	close(s.out)
 	if len(g.subs) == 0 {
 		delete(h.groups, g.filter.text)
+		h.known.Add(-int64(len(g.known)))
 	}
 	g.mu.Unlock()
 	h.subs--
 	h.mu.Unlock()
+	for u := range s.out { // what nobody will read
+		u.Done()
+	}
 	h.tell()
 }
 
@@ -180,65 +156,4 @@ func (h *Hub) Lookers() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.subs
-}
-
-// send picks what the group takes of a batch and hands it out, with how many
-// batches were left out before it.
-func (g *group) send(all []metric.Row, left int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for s := range g.subs {
-		s.skipped += left
-	}
-	n := 0
-	for i := range all {
-		if g.takes(all[i].Series) {
-			n++
-		}
-	}
-	if n == 0 {
-		return
-	}
-	u := Update{Rows: all, shared: &encoded{}}
-	if n < len(all) {
-		u.Rows = make([]metric.Row, 0, n)
-		for i := range all {
-			if g.takes(all[i].Series) {
-				u.Rows = append(u.Rows, all[i])
-			}
-		}
-	}
-	for s := range g.subs {
-		s.give(u)
-	}
-}
-
-func (g *group) takes(s *metric.Series) bool {
-	yes, ok := g.known[s.ID()]
-	if !ok {
-		if len(g.known) >= knownLimit {
-			clear(g.known)
-		}
-		yes = g.filter.Takes(s)
-		g.known[s.ID()] = yes
-	}
-	return yes
-}
-
-// give hands over an update; only the group's one sender calls it.
-func (s *sub) give(u Update) {
-	for {
-		u.Skipped = s.skipped
-		select {
-		case s.out <- u:
-			s.skipped = 0
-			return
-		default:
-		}
-		select {
-		case old := <-s.out:
-			s.skipped += 1 + old.Skipped
-		default:
-		}
-	}
 }

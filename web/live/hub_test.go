@@ -149,7 +149,7 @@ func TestAFloodOfSeriesPushesOutNothing(t *testing.T) {
 func TestSubscribersGetTheirOwn(t *testing.T) {
 	h := New(Options{})
 	ctx, stop := context.WithCancel(t.Context())
-	a := h.Subscribe(ctx, filter(t, store.Match{Label: "__name__", Op: "=", Value: "a"}))
+	a := h.Subscribe(ctx, filter(t, store.Match{Label: "__name__", Op: "=", Value: "a"}), func() {}).Updates()
 	now := time.Now().UnixMilli()
 	pa := []metric.Point{{At: now, Value: 1}}
 	h.Publish(batch(row(t, "b", "x", metric.Point{At: now, Value: 2})))
@@ -171,7 +171,7 @@ func TestSubscribersGetTheirOwn(t *testing.T) {
 
 func TestASlowReaderSkipsAndHoldsUpNobody(t *testing.T) {
 	h := New(Options{})
-	slow, quick := h.Subscribe(t.Context(), filter(t)), h.Subscribe(t.Context(), filter(t))
+	slow, quick := h.Subscribe(t.Context(), filter(t), func() {}).Updates(), h.Subscribe(t.Context(), filter(t), func() {}).Updates()
 	const n = 1000
 	for i := range n {
 		h.Publish(batch(row(t, "a", "x", metric.Point{At: time.Now().UnixMilli(), Value: float64(i)})))
@@ -214,7 +214,7 @@ func shown(t *testing.T, h *Hub) {
 // waits stays bounded, and how much was left out is told.
 func TestWhoBringsBatchesNeverWaits(t *testing.T) {
 	h := New(Options{})
-	c := h.Subscribe(t.Context(), filter(t))
+	c := h.Subscribe(t.Context(), filter(t), func() {}).Updates()
 	const n = 3 * lineBatches
 	var g *group
 	for _, g = range h.groups {
@@ -252,7 +252,7 @@ func TestWatchedIsToldOfTheFirstAndTheLast(t *testing.T) {
 	var stops []context.CancelFunc
 	for range 50 {
 		ctx, stop := context.WithCancel(t.Context())
-		h.Subscribe(ctx, filter(t))
+		h.Subscribe(ctx, filter(t), func() {}).Updates()
 		stops = append(stops, stop)
 	}
 	if list() != "[true]" {
@@ -276,7 +276,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for range 100 {
 				ctx, stop := context.WithCancel(t.Context())
-				c := h.Subscribe(ctx, filter(t, store.Match{Label: "__name__", Op: "=~", Value: fmt.Sprintf("m%d.*", w)}))
+				c := h.Subscribe(ctx, filter(t, store.Match{Label: "__name__", Op: "=~", Value: fmt.Sprintf("m%d.*", w)}), func() {}).Updates()
 				h.Recent(Filter{}, time.Now().Add(-time.Hour), 100)
 				select {
 				case u := <-c:
