@@ -142,13 +142,3 @@ func (l *lab) pgloader(file string, want int64, drop bool) error {
 	}
 	return nil
 }
-
-func cpu() string {
-	b, _ := os.ReadFile("/proc/cpuinfo") // "" elsewhere
-	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, "model name\t: "); ok {
-			return strings.TrimSpace(name)
-		}
-	}
-	return ""
-}

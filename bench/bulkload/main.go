@@ -25,7 +25,9 @@ import (
 
 	"headroom/engine/bulkload"
 	"headroom/engine/sample"
+	"headroom/host"
 	"headroom/pglocal"
+	"headroom/probe/proc"
 	"headroom/stats"
 )
 
@@ -85,7 +87,7 @@ func run() error {
 		return err
 	}
 	defer l.close()
-	f := file{Date: *date, CPU: cpu(), Cores: runtime.NumCPU(), Records: *records, Rounds: *rounds, Server: l.sv.Version, Pgloader: l.pgloaderVersion()}
+	f := file{Date: *date, CPU: proc.Model(host.Open(host.Options{})).Value, Cores: runtime.NumCPU(), Records: *records, Rounds: *rounds, Server: l.sv.Version, Pgloader: l.pgloaderVersion()}
 	if st, err := os.Stat(l.path("people.tsv")); err == nil {
 		f.Bytes = st.Size()
 	}

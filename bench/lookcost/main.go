@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"sort"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"headroom/pglocal"
+	"headroom/stats"
 )
 
 // result is the file; times in seconds, memory in bytes.
@@ -140,7 +140,7 @@ func (r *result) readLog(lines []string, runs int) {
 
 func (r *result) write(out string) error {
 	fmt.Printf("check with %d tables: %.2f s median (without the disk probe %.2f s), peak memory %d MB, %d connection, %d statements, longest %.0f ms; --help %.0f ms\n",
-		r.Tables, median(r.CheckWall), median(r.NoProbeWall), most(r.CheckRSS)>>20, r.Connections, r.Statements, 1000*r.Longest, 1000*median(r.HelpWall))
+		r.Tables, stats.Quantile(r.CheckWall, 0.5), stats.Quantile(r.NoProbeWall, 0.5), most(r.CheckRSS)>>20, r.Connections, r.Statements, 1000*r.Longest, 1000*stats.Quantile(r.HelpWall, 0.5))
 	if out == "" {
 		return nil
 	}
@@ -149,12 +149,6 @@ func (r *result) write(out string) error {
 		return err
 	}
 	return os.WriteFile(out, append(raw, '\n'), 0o644)
-}
-
-func median(v []float64) float64 {
-	s := append([]float64(nil), v...)
-	sort.Float64s(s)
-	return s[len(s)/2]
 }
 
 func most(v []int64) (m int64) {

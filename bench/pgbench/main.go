@@ -21,7 +21,10 @@ import (
 	"headroom/engine/loop"
 	"headroom/engine/pgscript"
 	"headroom/engine/pgwire"
+	"headroom/host"
 	"headroom/pglocal"
+	"headroom/probe/proc"
+	"headroom/stats"
 )
 
 // setup is one thing to compare.
@@ -85,7 +88,7 @@ func run() error {
 		return err
 	}
 	defer srv.Stop()
-	f := file{Date: *date, Go: runtime.Version(), CPU: cpu(), Cores: runtime.NumCPU(), Clients: *clients, Scale: scale, Seconds: length.Seconds()}
+	f := file{Date: *date, Go: runtime.Version(), CPU: proc.Model(host.Open(host.Options{})).Value, Cores: runtime.NumCPU(), Clients: *clients, Scale: scale, Seconds: length.Seconds()}
 	if f.Server, err = fill(ctx, srv, scale); err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func run() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		fmt.Printf("%-36s  pgbench %8.0f  ours %8.0f  ratio min %.3f  median %.3f  max %.3f\n", r.Name, median(r.Pgbench), median(r.Ours), r.Min, r.Median, r.Max)
+		fmt.Printf("%-36s  pgbench %8.0f  ours %8.0f  ratio min %.3f  median %.3f  max %.3f\n", r.Name, stats.Quantile(r.Pgbench, 0.5), stats.Quantile(r.Ours, 0.5), r.Min, r.Median, r.Max)
 		f.Rows = append(f.Rows, r)
 	}
 	if *out == "-" {
@@ -164,7 +167,7 @@ func compare(ctx context.Context, srv *pglocal.Server, s setup, pairs, clients, 
 			r.Pgbench, r.Ours, r.Ratio = append(r.Pgbench, peer), append(r.Ours, ours), append(r.Ratio, ours/peer)
 		}
 	}
-	r.Min, r.Median, r.Max = slices.Min(r.Ratio), median(r.Ratio), slices.Max(r.Ratio)
+	r.Min, r.Median, r.Max = slices.Min(r.Ratio), stats.Quantile(r.Ratio, 0.5), slices.Max(r.Ratio)
 	return r, nil
 }
 
@@ -181,22 +184,4 @@ func pgbench(ctx context.Context, srv *pglocal.Server, flags []string, clients, 
 		return 0, fmt.Errorf("no tps in pgbench's output: %s", out)
 	}
 	return strconv.ParseFloat(string(m[1]), 64)
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
-}
-
-func cpu() string {
-	b, _ := os.ReadFile("/proc/cpuinfo") // "" elsewhere
-	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, "model name\t: "); ok {
-			return strings.TrimSpace(name)
-		}
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"headroom/engine/sqlkit"
 	"headroom/pglocal"
+	"headroom/stats"
 )
 
 // counted is one way to add to one hot counter; additions per second, each in
@@ -64,7 +65,7 @@ func counters(ctx context.Context, srv *pglocal.Server) ([]counted, error) {
 	}
 	fmt.Printf("one counter, %d writers, durable\n", writers)
 	for i := range out {
-		out[i].Median = median(out[i].Rates)
+		out[i].Median = stats.Quantile(out[i].Rates, 0.5)
 		fmt.Printf("  %-36s %9.0f /s\n", out[i].Way, out[i].Median)
 	}
 	return out, nil

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"headroom/stats"
 )
 
 // firstRow measures a cursor's first row, over all rows of the table as keys:
@@ -37,7 +39,7 @@ func firstRow(ctx context.Context, c *pgx.Conn, rounds int) ([]figure, error) {
 				return nil, fmt.Errorf("%s: %w", w.Name, err)
 			}
 		}
-		f.Median = median(f.Seconds)
+		f.Median = stats.Quantile(f.Seconds, 0.5)
 		fmt.Printf("  %-36s %9.1f ms\n", f.Way, 1000*f.Median)
 		out = append(out, f)
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"headroom/engine/sqlkit"
 	"headroom/pglocal"
+	"headroom/stats"
 )
 
 // way is one way to do a task. Slow ones take part in the first rounds only.
@@ -225,7 +225,7 @@ func measure(ctx context.Context, c *pgx.Conn, t task, rounds int) (result, erro
 		}
 	}
 	for i := range r.Figures {
-		r.Figures[i].CPU = median(cpu[i])
+		r.Figures[i].CPU = stats.Quantile(cpu[i], 0.5)
 	}
 	r.compare()
 	return r, nil
@@ -235,7 +235,7 @@ func measure(ctx context.Context, c *pgx.Conn, t task, rounds int) (result, erro
 func (r *result) compare() {
 	fmt.Println(r.Task)
 	for i := range r.Figures {
-		r.Figures[i].Median = median(r.Figures[i].Seconds)
+		r.Figures[i].Median = stats.Quantile(r.Figures[i].Seconds, 0.5)
 	}
 	for i, f := range r.Figures {
 		line := fmt.Sprintf("  %-36s %9.1f ms (CPU %8.1f ms)", f.Way, 1000*f.Median, 1000*f.CPU)
@@ -275,15 +275,4 @@ func cpuOf(c *pgx.Conn) float64 {
 		return 0
 	}
 	return ns / 1e9
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	if len(s) == 0 {
-		return 0
-	}
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }

@@ -19,7 +19,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"headroom/host"
 	"headroom/pglocal"
+	"headroom/probe/proc"
 	"headroom/stats"
 )
 
@@ -105,7 +107,7 @@ func run() (err error) {
 	}
 	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
 	b := &bench{srv: srv, admin: admin, conns: *conns, keys: *keys, round: *length, rounds: *rounds, rng: rand.New(rand.NewPCG(1, 2)),
-		file: file{Date: *date, Server: srv.Version, Go: runtime.Version(), CPU: cpu(), Cores: runtime.NumCPU(), Connections: *conns, Keys: *keys, Seconds: length.Seconds(), Settings: settings}}
+		file: file{Date: *date, Server: srv.Version, Go: runtime.Version(), CPU: proc.Model(host.Open(host.Options{})).Value, Cores: runtime.NumCPU(), Connections: *conns, Keys: *keys, Seconds: length.Seconds(), Settings: settings}}
 	all := parts()
 	if *own {
 		all = forms()
@@ -262,14 +264,4 @@ func (p *part) rate(name, ours string, round int) float64 {
 		}
 	}
 	return p.Rates[name][round]
-}
-
-func cpu() string {
-	b, _ := os.ReadFile("/proc/cpuinfo") // "" elsewhere
-	for line := range strings.Lines(string(b)) {
-		if name, ok := strings.CutPrefix(line, "model name\t: "); ok {
-			return strings.TrimSpace(name)
-		}
-	}
-	return ""
 }

@@ -21,6 +21,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"headroom/host"
+	"headroom/probe/proc"
 )
 
 // head is what every result file begins with.
@@ -82,7 +85,7 @@ func run() error {
 	text, err := json.MarshalIndent(struct {
 		head
 		Result any
-	}{head{*date, flag.Arg(0), runtime.Version(), cpu(), runtime.NumCPU()}, res}, "", " ")
+	}{head{*date, flag.Arg(0), runtime.Version(), proc.Model(host.Open(host.Options{})).Value, runtime.NumCPU()}, res}, "", " ")
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func readCPU(r host.Reader) (CPU, error) {
 	if err != nil {
 		return CPU{}, err
 	}
-	c := CPU{Online: n, Model: model(r), Quota: quota(r), Steal: fact.Unknown[float64]("no CPU time is counted yet")}
+	c := CPU{Online: n, Model: Model(r), Quota: quota(r), Steal: fact.Unknown[float64]("no CPU time is counted yet")}
 	if all := t.total(); all > 0 {
 		c.Steal = fact.Known(t.Steal / all)
 	}
@@ -83,7 +83,8 @@ func parseStat(b []byte) (t times, cpus int64, err error) {
 	return t, cpus, nil
 }
 
-func model(r host.Reader) fact.Opt[string] {
+// Model is the name of the CPU as /proc/cpuinfo has it.
+func Model(r host.Reader) fact.Opt[string] {
 	b, err := r.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return fact.Unknown[string](because(err))

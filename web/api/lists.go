@@ -125,18 +125,14 @@ func (a *API) trials(w http.ResponseWriter, _ *http.Request) error {
 	if a.Parts.Trials == "" {
 		return absent("trial results")
 	}
-	files, err := os.ReadDir(a.Parts.Trials)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list trial results: %w", err)
+	names, err := a.TrialNames()
+	if err != nil {
+		return err
 	}
 	list := []trialJSON{}
-	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), ".json")
-		if !ok || !trialName.MatchString(name) || !f.Type().IsRegular() || len(list) == maxTrials {
-			continue
-		}
+	for _, name := range names {
 		t := trialJSON{Name: name}
-		if text, err := a.readTrial(name); err != nil {
+		if text, err := a.ReadTrial(name); err != nil {
 			t.Problem = err.Error()
 		} else {
 			t.describe(text)
@@ -169,13 +165,28 @@ func (t *trialJSON) describe(text []byte) {
 	}
 }
 
-// readTrial reads one result; no name leads out of the folder, through a link
-// neither.
-func (a *API) readTrial(name string) ([]byte, error) {
-	if !trialName.MatchString(name) {
-		return nil, refuse(http.StatusNotFound, "GET /api/v1/trials lists them", "no trial result %.60q", name)
+// TrialNames lists the results of trials and labs, at most 1,000.
+func (p *Parts) TrialNames() (names []string, err error) {
+	files, err := os.ReadDir(p.Trials)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list trial results: %w", err)
 	}
-	root, err := os.OpenRoot(a.Parts.Trials)
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), ".json")
+		if ok && trialName.MatchString(name) && f.Type().IsRegular() && len(names) < maxTrials {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// ReadTrial reads one result; no name leads out of the folder, through a link
+// neither. fail.ErrAbsent if it is not there.
+func (p *Parts) ReadTrial(name string) ([]byte, error) {
+	if !trialName.MatchString(name) {
+		return nil, notThere(fs.ErrNotExist, name)
+	}
+	root, err := os.OpenRoot(p.Trials)
 	if err != nil {
 		return nil, notThere(err, name)
 	}
@@ -197,7 +208,7 @@ func (a *API) readTrial(name string) ([]byte, error) {
 
 func notThere(err error, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fail.Hint(fmt.Errorf("no trial result %q: %w", name, fail.ErrAbsent), "GET /api/v1/trials lists them")
+		return fail.Hint(fmt.Errorf("no trial result %.60q: %w", name, fail.ErrAbsent), "GET /api/v1/trials lists them")
 	}
 	return fmt.Errorf("read trial result %s: %w", name, err)
 }
@@ -206,7 +217,7 @@ func (a *API) trial(w http.ResponseWriter, r *http.Request) error {
 	if a.Parts.Trials == "" {
 		return absent("trial results")
 	}
-	text, err := a.readTrial(r.PathValue("name"))
+	text, err := a.ReadTrial(r.PathValue("name"))
 	if err != nil {
 		return err
 	}

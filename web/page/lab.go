@@ -7,15 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"headroom/fail"
 	"headroom/lab"
 	"headroom/report"
 	"headroom/trial"
@@ -34,26 +31,14 @@ type result struct {
 	Problem                              string // why it cannot be read
 }
 
-// Bounds of the folder of results.
-const (
-	maxResults = 1000
-	maxResult  = 32 << 20
-)
-
-var resultName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$`)
-
 // Results lists them, the newest first.
 func (d labData) Results() list[result] {
-	files, err := os.ReadDir(d.p.Parts.Trials)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := d.p.Parts.TrialNames()
+	if err != nil {
 		return list[result]{Why: err.Error()}
 	}
 	var out []result
-	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), ".json")
-		if !ok || !resultName.MatchString(name) || !f.Type().IsRegular() || len(out) == maxResults {
-			continue
-		}
+	for _, name := range names {
 		r := result{Name: name}
 		if o, err := d.p.read(name); err != nil {
 			r.Problem = err.Error()
@@ -72,24 +57,10 @@ type opened struct {
 	section report.Section
 }
 
-// read reads one result; no name leads out of the folder, through a link
-// neither.
+// read reads one result.
 func (p *pages) read(name string) (opened, error) {
 	o := opened{result: result{Name: name}}
-	if !resultName.MatchString(name) {
-		return o, fs.ErrNotExist
-	}
-	root, err := os.OpenRoot(p.Parts.Trials)
-	if err != nil {
-		return o, err
-	}
-	defer root.Close()
-	f, err := root.Open(name + ".json")
-	if err != nil {
-		return o, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxResult))
+	text, err := p.Parts.ReadTrial(name)
 	if err != nil {
 		return o, err
 	}
@@ -137,7 +108,7 @@ func (p *pages) labResult(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o, err := p.read(r.PathValue("name"))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fail.ErrAbsent) {
 		p.fault(w, r, http.StatusNotFound, fmt.Sprintf("There is no result %.60q.", r.PathValue("name")))
 		return
 	}
