@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"headroom/host"
 	"headroom/queue"
+	"headroom/testkit/need"
 )
 
 // shutdown is the ioctl that stops a file system at once (FS_IOC_SHUTDOWN),
@@ -48,6 +50,7 @@ func PowerCut(t *testing.T, k Kind, cuts int) {
 		putUntilCut(t, q, at, uint64(cut)<<32, acked, tried)
 		_ = q.Close()
 		command(t, "umount", at)
+		released(t, image)
 	}
 	command(t, "mount", "-o", "loop", image, at)
 	q := k.Open(t, o)
@@ -60,6 +63,22 @@ func PowerCut(t *testing.T, k Kind, cuts int) {
 	if len(tried) < 20*cuts {
 		t.Errorf("only %d messages were put: too few to tell", len(tried))
 	}
+}
+
+// released waits until no loop device has the image: another program's mount
+// namespace may hold on to the file system that was stopped for a moment, and a
+// new mount would get that one.
+func released(t *testing.T, image string) {
+	t.Helper()
+	need.Eventually(t, 60*time.Second, "the image is released", func() bool {
+		files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+		for _, f := range files {
+			if b, rerr := os.ReadFile(f); rerr == nil && strings.TrimSpace(string(b)) == image {
+				return false
+			}
+		}
+		return err == nil
+	})
 }
 
 // putUntilCut has four writers, and cuts in the midst of their work. What is
