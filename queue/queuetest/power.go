@@ -14,7 +14,6 @@ import (
 
 	"headroom/host"
 	"headroom/queue"
-	"headroom/testkit/need"
 )
 
 // shutdown is the ioctl that stops a file system at once (FS_IOC_SHUTDOWN),
@@ -70,15 +69,20 @@ func PowerCut(t *testing.T, k Kind, cuts int) {
 // new mount would get that one.
 func released(t *testing.T, image string) {
 	t.Helper()
-	need.Eventually(t, 60*time.Second, "the image is released", func() bool {
-		files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	held := func() bool {
+		files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file") // the pattern is right
 		for _, f := range files {
-			if b, rerr := os.ReadFile(f); rerr == nil && strings.TrimSpace(string(b)) == image {
-				return false
+			if b, err := os.ReadFile(f); err == nil && strings.TrimSpace(string(b)) == image {
+				return true
 			}
 		}
-		return err == nil
-	})
+		return false
+	}
+	for end := time.Now().Add(time.Minute); held(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("another program holds on to the file system for a minute")
+		}
+	}
 }
 
 // putUntilCut has four writers, and cuts in the midst of their work. What is
