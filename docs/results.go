@@ -23,6 +23,7 @@ func resultPages(dir string) (map[string]string, error) {
 		section{"bulkload-????-??-??.json", "`load`: bulk loading", loadText},
 		section{"sqlkit-????-??-??.json", "The SQL kit", kitText},
 		section{"firewall-????-??-??.json", "`lab firewall`, `flood`: what a rule costs", firewallText},
+		section{"fwrates-????-??-??.json", "`firewall.stateless`: a UDP flood on rules with and without connection tracking", fwratesText},
 		section{ingestFiles, "`headroom up`: taking samples, beside VictoriaMetrics", vmText},
 		section{hostsFiles, "`headroom up`: 1,000 hosts", hostsText},
 		section{"ingest-http-????-??-??.json", "`headroom up`: samples over HTTP into the queue", ingestHTTPText},
