@@ -201,9 +201,12 @@ func (l *Local) Look(ctx context.Context, argv ...string) ([]byte, error) {
 	if err := allowed(argv); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(ctx, patience(argv))
+	limited, stop := context.WithTimeout(ctx, patience(argv))
 	defer stop()
-	out, err := Cmd{Argv: argv}.Run(ctx, lookLimit+1)
+	out, err := Cmd{Argv: argv}.Run(limited, lookLimit+1)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: it took longer than %s", err, patience(argv))
+	}
 	if err == nil && len(out) > lookLimit {
 		return nil, fmt.Errorf("run %s: it writes more than 64 MiB", argv[0])
 	}
