@@ -3,6 +3,7 @@
 package real
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -82,6 +83,101 @@ login; stored; ask after "query?match=host_cpus&func=count&from=-1h&step=3600"`)
 	}
 	if t.Failed() {
 		t.Log(out)
+	}
+}
+
+// The clock of the machine is set a day on, then a year on, and back again, while
+// `up` runs: the same process goes on, what it reads is stored and shown, no
+// partition is dropped, the store's page and the charts tell of it.
+func TestTheClockIsSet(t *testing.T) {
+	m := vm.New(t)
+	m.Build()
+	out := m.Boot(bootLimit, asked+`
+export HEADROOM_STATE=/var/lib/state HOME=/root
+headroom up >/root/log 2>&1 & up=$!
+for i in $(seq 300); do curl -s -o /dev/null http://127.0.0.1:8420/login && break; sleep 1; done
+login; stored
+look() { # NAME TEXT: waits until the store says TEXT and points of the new time are there, then asks
+  login
+  for i in $(seq 300); do ask x "query?match=host_cpus&func=count&from=-1m&step=10" | grep -q '"values":\[[^]]*[1-9]' && break; sleep 1; done
+  # An answer may take longer here than the page waits for it: then once more.
+  for i in $(seq 300); do status=$(ask "$1-status" status); [[ $status == *"$2"* ]] && break; sleep 1; done; echo "$status"
+  for i in $(seq 300); do page=$(curl -s -b /tmp/jar -H "X-Part: state" http://127.0.0.1:8420/queue); [[ $page == *"not packed yet"* ]] && break; sleep 1; done
+  ask "$1-points" "query?match=host_cpus&func=count&from=-5m&step=10"; ask "$1-marks" "marks?from=-10m"
+  echo "<$1-page>$(echo "$page" | grep -o '<dt>clock.*</dd>' | head -n 1)</$1-page>"
+}
+look first retention
+date -s '+1 day' >/dev/null; look day '24 hours ahead'
+date -s '+1 year' >/dev/null; look year '366 days ahead'
+date -s '-1 year -1 day' >/dev/null; look back 'time to come'
+kill -0 $up && echo "<same>yes</same>" || echo "<same>no</same>"
+echo "<log>$(cat /root/log)</log>"
+`)
+	for _, when := range []string{"first", "day", "year", "back"} {
+		judgeClock(t, out, when)
+	}
+	if part(t, out, "same") != "yes" || strings.Contains(out, "panic") {
+		t.Error("it did not go on")
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// judgeClock looks at what was told after the clock was set.
+func judgeClock(t *testing.T, out, when string) {
+	t.Helper()
+	var status struct {
+		Wrong  []string
+		Queue  struct{ Dead_letters int }
+		Worker struct {
+			Stored int64   `json:"stored_points"`
+			Lag    float64 `json:"lag_seconds"`
+		}
+		Store struct {
+			Clock  string
+			Tables []struct {
+				Name       string
+				Partitions int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(part(t, out, when+"-status")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if w := status.Worker; w.Stored == 0 || w.Lag < 0 || w.Lag > 300 || status.Queue.Dead_letters != 0 {
+		t.Errorf("%s: %+v", when, status)
+	}
+	says := map[string]string{"first": "", "day": "24 hours ahead", "year": "366 days ahead", "back": "a time to come"}[when]
+	if got := status.Store.Clock; !strings.Contains(got, says) || says == "" && got != "" || !strings.Contains(part(t, out, when+"-page"), says) {
+		t.Errorf("%s: the store says %q of the clock, the page %q", when, got, part(t, out, when+"-page"))
+	}
+	// Two days of points to begin with; those of a new time are made within 15 s.
+	least := map[string]int{"first": 2, "day": 2, "year": 3, "back": 5}[when]
+	for _, table := range status.Store.Tables {
+		if table.Name == "store_raw" && table.Partitions < least {
+			t.Errorf("%s: %d days of points are left, want %d", when, table.Partitions, least)
+		}
+	}
+	if marks := part(t, out, when+"-marks"); (when == "day" || when == "year") && strings.Contains(marks, "the machine was started") || strings.Contains(marks, "the clock was set") == (when == "first") {
+		t.Errorf("%s: marks %s", when, marks)
+	}
+	var points struct {
+		Lines []struct{ Values []*float64 }
+	}
+	if err := json.Unmarshal([]byte(part(t, out, when+"-points")), &points); err != nil {
+		t.Fatal(err)
+	}
+	n := 0.0
+	for _, l := range points.Lines {
+		for _, v := range l.Values {
+			if v != nil {
+				n += *v
+			}
+		}
+	}
+	if n < 2 {
+		t.Errorf("%s: %v samples of the last minutes are shown", when, n)
 	}
 }
 
