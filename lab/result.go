@@ -29,8 +29,8 @@ type Result struct {
 	Size     string            `json:"size"`
 	Params   map[string]string `json:"params"`
 	Ceiling  bool              `json:"ceiling,omitempty"` // the first arm does none of the work: no other can be better
-	Measures []trial.Measure   `json:"measures"` // the first decides
-	Options  Options           `json:"options"`  // with all defaults filled in
+	Measures []trial.Measure   `json:"measures"`          // the first decides
+	Options  Options           `json:"options"`           // with all defaults filled in
 	Where    string            `json:"where"`
 	Host     string            `json:"host,omitempty"`
 	Started  time.Time         `json:"started"`
