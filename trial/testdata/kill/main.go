@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"headroom/change"
 	"headroom/fail"
@@ -50,6 +51,7 @@ func run(ctx context.Context) error {
 		exp = tiny.Quick(tiny.Arm("tiny.file", filepath.Join(dir, "knob"), "content", "on"))
 		exp.Workload, exp.Options.Live = tiny.Idle, true
 	}
+	exp.Options.Budget = time.Minute // it is killed long before; on a busy machine, too, it gets there
 	_, err := trial.Run(ctx, exp, env, func(e trial.Event) {
 		if e.Text != "" {
 			fmt.Println(e.Text)
