@@ -21,7 +21,7 @@ import (
 // charts. Durability is PostgreSQL's default: a batch leaves the queue only
 // when its commit is on disk.
 var storeSettings = map[string]string{
-	"shared_buffers":                 "64MB", // the page cache has the rest
+	"shared_buffers":                 "40MB", // the page cache has the rest
 	"max_connections":                "40",
 	"max_wal_size":                   "1GB",
 	"wal_level":                      "minimal",
