@@ -72,6 +72,7 @@ func (p *proof) passed() map[sort][][]Step {
 		sort
 		proto    uint8
 		typ      uint8
+		opens    bool // of TCP: a later segment that passes by itself may belong to no connection
 		src, dst uint16
 		from, to netip.Addr
 	}
@@ -82,7 +83,7 @@ func (p *proof) passed() map[sort][][]Step {
 		if isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
 			return
 		}
-		x := kind{sortOf(s.back(s.Packet)), s.Proto, s.Type, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
+		x := kind{sortOf(s.back(s.Packet)), s.Proto, s.Type, s.Flags == packet.SYN, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
 		if !seen[x] {
 			seen[x] = true
 			p.kinds[x.sort] = append(p.kinds[x.sort], steps)
