@@ -118,9 +118,9 @@ type proof struct {
 	*corpus
 	rep   *Report
 	old   *machine
-	fresh *machine          // with the new rules
-	aims  []aim             // of the old rules
-	kinds map[sort][][]Step // see passed
+	fresh *machine        // with the new rules
+	aims  []aim           // of the old rules
+	kinds map[sort][]told // see passed
 	// the texts that are loaded
 	oldText, newText Side
 	// what passed without rules, through the old ones and through the new ones

@@ -13,33 +13,39 @@ import (
 // the moved ones pass, too, the kernel tells.
 func (p *proof) quotes(s Step, most int) [][]Step {
 	var near, far [][]Step
-	for _, told := range p.passed()[sortOf(s)] {
-		steps, sent := slices.Clone(told), told[len(told)-1]
-		for i := range steps {
-			forth := steps[i].In == sent.In && steps[i].Out == sent.Out
-			steps[i].Packet = moved(steps[i].Packet, sent.Src, s.Dst)
+	for _, t := range p.passed()[sortOf(s)] {
+		from, told := t.about.Src, append(slices.Clone(t.steps), t.about)
+		for i := range told {
+			forth := told[i].In == t.about.In && told[i].Out == t.about.Out
+			told[i].Packet = moved(told[i].Packet, from, s.Dst)
 			switch {
 			case s.Out == "lo":
 			case forth:
-				steps[i].In, steps[i].Out = s.Out, s.In
+				told[i].In, told[i].Out = s.Out, s.In
 			default:
-				steps[i].In, steps[i].Out = s.In, s.Out
+				told[i].In, told[i].Out = s.In, s.Out
 			}
 		}
-		last := steps[len(steps)-1]
-		e, err := last.Error(s.Src, s.Type, s.Code, s.Rest)
+		about := told[len(told)-1]
+		e, err := about.Error(s.Src, s.Type, s.Code, s.Rest)
 		if err != nil {
 			continue
 		}
-		steps = append(steps, last.telling(e))
-		if sent.Src == s.Dst || once(sent.Src) {
-			near = append(near, steps)
+		told[len(told)-1] = about.telling(e)
+		if from == s.Dst || once(from) {
+			near = append(near, told)
 		} else {
-			far = append(far, steps)
+			far = append(far, told)
 		}
 	}
 	all := append(near, far...)
 	return append(all[:min(len(all), most)], p.made(s)...)
+}
+
+// told is what an error may be about: a packet, and what goes before the error.
+type told struct {
+	steps []Step
+	about Step
 }
 
 // moved is a packet with one address changed.
@@ -61,10 +67,11 @@ type sort struct {
 
 func sortOf(s Step) sort { return sort{s.In != "", s.Out != "", s.Out == "lo", s.V6()} }
 
-// passed lists conversations up to a packet that the old rules let pass, one of
-// each kind, by the sort of an error about it; then those up to packets that
-// there was no room to try, which may have passed.
-func (p *proof) passed() map[sort][][]Step {
+// passed lists what errors may be about, by the sort of the error: packets that
+// the old rules let pass, one of each kind; such that there was no room to try,
+// which may have passed; and answers to packets that passed, though no rule lets
+// the answers in: their connection is known.
+func (p *proof) passed() map[sort][]told {
 	if p.kinds != nil {
 		return p.kinds
 	}
@@ -75,30 +82,35 @@ func (p *proof) passed() map[sort][][]Step {
 		opens    bool // of TCP: a later segment that passes by itself may belong to no connection
 		src, dst uint16
 		from, to netip.Addr
+		unheard  bool // an answer that was not let in
 	}
 	seen := map[kind]bool{}
-	p.kinds = map[sort][][]Step{}
-	add := func(steps []Step) {
-		s := steps[len(steps)-1]
-		if isError(s.Packet) || s.Proto == packet.TCP && s.Flags&packet.RST != 0 {
+	p.kinds = map[sort][]told{}
+	add := func(steps []Step, about Step, unheard bool) {
+		if isError(about.Packet) || about.Proto == packet.TCP && about.Flags&packet.RST != 0 {
 			return
 		}
-		x := kind{sortOf(s.back(s.Packet)), s.Proto, s.Type, s.Flags == packet.SYN, service(s.SrcPort), service(s.DstPort), fixed(s.Src), fixed(s.Dst)}
+		x := kind{sortOf(about.back(about.Packet)), about.Proto, about.Type, about.Flags == packet.SYN, service(about.SrcPort), service(about.DstPort), fixed(about.Src), fixed(about.Dst), unheard}
 		if !seen[x] {
 			seen[x] = true
-			p.kinds[x.sort] = append(p.kinds[x.sort], steps)
+			p.kinds[x.sort] = append(p.kinds[x.sort], told{steps, about})
 		}
 	}
 	for i, c := range p.talk {
 		for k := range c.Steps {
 			if p.was[i][k] {
-				add(c.Steps[:k+1])
+				add(c.Steps[:k+1], c.Steps[k], false)
 			}
 		}
 	}
 	for _, c := range p.plain {
 		for k := range c.Steps {
-			add(c.Steps[:k+1])
+			add(c.Steps[:k+1], c.Steps[k], false)
+		}
+	}
+	for i, c := range p.talk {
+		if p.was[i][0] {
+			add(c.Steps[:1], c.Steps[0].back(c.Steps[0].Reply(packet.SYN|packet.ACK)), true)
 		}
 	}
 	return p.kinds
