@@ -205,7 +205,7 @@ func soakText(raw []byte) (string, error) {
 		lags = append(lags, s.Lag)
 	}
 	mb := func(v int64) string { return mib(float64(v)) }
-	return fmt.Sprintf("%s, for %s; %s. Slopes are least squares over the second half. Memory is of `headroom up` alone (Pss), files of all its processes.\n\n", x.What, unit.Seconds(x.Seconds), r.machine()) +
+	return fmt.Sprintf("%s, for %s; %s. Slopes are least squares over the second half. Memory (Pss) and files are of `headroom up` alone; connections of senders, which come and go with how busy the machine is, count among the files and goroutines.\n\n", x.What, unit.Seconds(x.Seconds), r.machine()) +
 		table([]string{"what", "half way", "at the end", "slope an hour"}, [][]string{
 			{"memory", mb(first.Memory), mb(last.Memory), fmt.Sprintf("%+.1f MiB", x.MemoryPerHour/(1<<20))},
 			{"memory with PostgreSQL", mb(first.All), mb(last.All), ""},
