@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"headroom/engine/pgwire"
 	"headroom/fail"
@@ -118,6 +119,10 @@ func (h *schema) free() error {
 	}
 	c := h.lock
 	h.lock = nil
+	// The server ends a session, and with it the lock, some time after we are gone.
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	_, _ = one(ctx, c, "select pg_advisory_unlock_all()") // a broken connection has none
 	return c.Close()
 }
 
